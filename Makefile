@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# kvsteer: `make help` lists the targets. Every product goes to .output/.
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo 0.1.0)
+PREFIX   ?= /usr/local
+CLANG    ?= clang
+CC        = gcc
+BPFTOOL  ?= $(firstword $(wildcard /usr/sbin/bpftool /sbin/bpftool) bpftool)
+OUT      := .output
+
+# SAN=1: the same user code under ASan and UBSan, beside the normal build.
+ifeq ($(SAN),1)
+B        := $(OUT)/san
+SANFLAGS := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+OPT      := -O1
+else
+B        := $(OUT)
+OPT      := -O2
+endif
+
+ifeq ($(V),1)
+Q :=
+msg = @true
+else
+Q := @
+msg = @printf '  %-8s %s\n' '$(1)' '$(patsubst $(OUT)/%,%,$(2))'
+endif
+
+PKGS     := libbpf libevent libnl-3.0 libnl-route-3.0 libcyaml libsystemd yyjson libxxhash
+CPPFLAGS += -Iinclude -Iuser -I$(OUT) -D_GNU_SOURCE -DKVSTEER_VERSION='"$(VERSION)"'
+CFLAGS   += -std=gnu11 -g $(OPT) -Wall -Wextra -Werror -fPIC $(SANFLAGS)
+LDFLAGS  += $(SANFLAGS)
+ifneq ($(MAKECMDGOALS),setup)
+LDLIBS   := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lm -lpthread
+CPPFLAGS += $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
+endif
+
+ARCH     := $(shell uname -m | sed 's/x86_64/x86/;s/aarch64/arm64/')
+# -mcpu=v3: atomics that fetch; clang 14's default is v2.
+BPFFLAGS := -target bpf -mcpu=v3 -std=gnu11 -g -O2 -Wall -Wextra -Werror -Wno-unused-parameter \
+	    -D__TARGET_ARCH_$(ARCH) -Ivmlinux -Iinclude -Ibpf
+
+srcs      = $(wildcard $(1)/*.c)
+objs      = $(patsubst %.c,$(B)/%.o,$(call srcs,$(1)))
+LIB_O    := $(call objs,user/lib)
+COMMON_O := $(call objs,user/common)
+TOOLS    := $(notdir $(patsubst %/,%,$(dir $(wildcard tools/*/main.c))))
+UNITS    := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/test_*.c))
+FUZZERS  := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+PROGS    := $(patsubst tests/prog/%.c,%,$(wildcard tests/prog/test_*.c))
+SKEL     := $(OUT)/kvsteer.skel.h
+
+BINS     := $(if $(wildcard user/agent/main.c),$(B)/kvsteerd) $(if $(wildcard user/cli/main.c),$(B)/kvsteer) \
+	    $(addprefix $(B)/kv-,$(TOOLS))
+
+.PHONY: all setup demo test check bench install uninstall clean help units fuzzers progs style format
+.DELETE_ON_ERROR:
+.SECONDARY:
+
+## all: build everything into .output/
+all: $(BINS) $(if $(LIB_O),$(B)/libkvsteer.a $(B)/libkvsteer.so) $(wildcard $(if $(wildcard bpf/kvsteer.bpf.c),$(OUT)/kvsteer.bpf.o))
+
+setup:
+	$(Q)tools/setup.sh build
+
+# ---- BPF ----
+$(OUT)/%.bpf.o: bpf/%.bpf.c
+	$(call msg,BPF,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CLANG) $(BPFFLAGS) -MMD -MP -c $< -o $@
+	$(Q)llvm-strip -g $@
+
+$(OUT)/%.skel.h: $(OUT)/%.bpf.o
+	$(call msg,SKEL,$@)
+	$(Q)$(BPFTOOL) gen skeleton $< >$@
+
+# ---- user code ----
+$(B)/%.o: %.c | $(if $(wildcard bpf/kvsteer.bpf.c),$(SKEL))
+	$(call msg,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
+
+$(B)/libkvsteer.a: $(LIB_O)
+	$(call msg,AR,$@)
+	$(Q)rm -f $@ && ar rcs $@ $^
+$(B)/libkvsteer.so: $(LIB_O)
+	$(call msg,LD,$@)
+	$(Q)$(CC) -shared -Wl,-soname,libkvsteer.so.0 $(LDFLAGS) $^ -o $@ $(shell pkg-config --libs yyjson libxxhash)
+
+$(B)/libcommon.a: $(COMMON_O)
+	$(call msg,AR,$@)
+	$(Q)rm -f $@ && ar rcs $@ $^
+
+$(B)/kvsteerd: $(call objs,user/agent) $(B)/libcommon.a $(B)/libkvsteer.a
+	$(call msg,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) $^ -o $@ $(LDLIBS)
+$(B)/kvsteer: $(call objs,user/cli) $(B)/libcommon.a $(B)/libkvsteer.a
+	$(call msg,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) $^ -o $@ $(LDLIBS)
+
+define TOOL
+$$(B)/kv-$(1): $$(call objs,tools/$(1)) $$(B)/libkvsteer.a
+	$$(call msg,LD,$$@)
+	$$(Q)$$(CC) $$(LDFLAGS) $$^ -o $$@ $$(LDLIBS)
+endef
+$(foreach t,$(TOOLS),$(eval $(call TOOL,$(t))))
+
+# ---- tests ----
+# Unit tests are always built with the sanitizers: run `make SAN=1 units`.
+units: $(addprefix $(B)/tests/unit/,$(UNITS))
+$(B)/tests/unit/test_%: $(B)/tests/unit/test_%.o $(B)/libcommon.a $(B)/libkvsteer.a
+	$(call msg,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) $^ -o $@ $(LDLIBS)
+
+progs: $(addprefix $(B)/tests/prog/,$(PROGS))
+$(B)/tests/prog/test_%: $(B)/tests/prog/test_%.o $(B)/libcommon.a $(B)/libkvsteer.a
+	$(call msg,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) $^ -o $@ $(LDLIBS)
+
+fuzzers: $(addprefix $(OUT)/fuzz/,$(FUZZERS))
+$(OUT)/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(wildcard include/kvsteer/*.h user/lib/*.[ch] user/common/*.h)
+	$(call msg,FUZZ,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CLANG) $(CPPFLAGS) -std=gnu11 -g -O1 -Wall -Wextra -Werror \
+		-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all $< \
+		$(filter-out %/main.c,$(call srcs,user/lib)) -o $@ $(LDLIBS)
+
+## demo: the main job on a real trace: clients, gateway and engines in namespaces (root)
+demo:
+	$(Q)tools/setup.sh test
+	$(Q)$(MAKE) --no-print-directory all
+	$(Q)tools/demo.sh
+
+## test: everything that can be tested here (root); ends with one line of counts
+test:
+	$(Q)tools/setup.sh test
+	$(Q)tests/run all
+
+## check: the tests that need no root
+check:
+	$(Q)tools/setup.sh test
+	$(Q)tests/run check
+
+## bench: side by side with plain forwarding and with peers (root)
+bench:
+	$(Q)tools/setup.sh bench
+	$(Q)$(MAKE) --no-print-directory all
+	$(Q)tools/bench.sh
+
+## style: clang-format and shellcheck, as CI runs them
+style:
+	$(Q)clang-format --dry-run -Werror $$(git ls-files '*.c' '*.h')
+	$(Q)shellcheck $$(git ls-files '*.sh' tests/run .ci/run)
+
+## format: rewrite the sources by .clang-format
+format:
+	$(Q)clang-format -i $$(git ls-files '*.c' '*.h')
+
+## install: under $(DESTDIR)$(PREFIX)
+install: all
+	install -Dm755 $(OUT)/kvsteerd $(DESTDIR)$(PREFIX)/sbin/kvsteerd
+	install -Dm755 $(OUT)/kvsteer $(DESTDIR)$(PREFIX)/bin/kvsteer
+	install -Dm644 $(OUT)/libkvsteer.a $(DESTDIR)$(PREFIX)/lib/libkvsteer.a
+	install -Dm755 $(OUT)/libkvsteer.so $(DESTDIR)$(PREFIX)/lib/libkvsteer.so.0
+	ln -sf libkvsteer.so.0 $(DESTDIR)$(PREFIX)/lib/libkvsteer.so
+	install -Dm644 include/kvsteer.h $(DESTDIR)$(PREFIX)/include/kvsteer.h
+	mkdir -p $(DESTDIR)$(PREFIX)/lib/pkgconfig
+	sed 's|@PREFIX@|$(PREFIX)|;s|@VERSION@|$(VERSION)|' user/lib/kvsteer.pc.in \
+		>$(DESTDIR)$(PREFIX)/lib/pkgconfig/kvsteer.pc
+	for m in docs/man/*.[138]; do s=$${m##*.}; \
+		install -Dm644 $$m $(DESTDIR)$(PREFIX)/share/man/man$$s/$${m##*/}; done
+
+## uninstall: remove what install put there
+uninstall:
+	rm -f $(DESTDIR)$(PREFIX)/sbin/kvsteerd $(DESTDIR)$(PREFIX)/bin/kvsteer \
+		$(DESTDIR)$(PREFIX)/lib/libkvsteer.a $(DESTDIR)$(PREFIX)/lib/libkvsteer.so* \
+		$(DESTDIR)$(PREFIX)/include/kvsteer.h $(DESTDIR)$(PREFIX)/lib/pkgconfig/kvsteer.pc
+	for m in docs/man/*.[138]; do s=$${m##*.}; \
+		rm -f $(DESTDIR)$(PREFIX)/share/man/man$$s/$${m##*/}; done
+
+clean:
+	rm -rf $(OUT)
+
+help:
+	@sed -n 's/^## //p' Makefile
+
+-include $(shell find $(OUT) -name '*.d' 2>/dev/null)

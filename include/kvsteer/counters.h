@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Every way a packet or a request can go has its own counter with a name: KV_COUNTER(name, meaning).
+ * The list is the contract of `kvsteer counters`: names are never renamed, only added.
+ */
+#ifndef KVSTEER_COUNTERS_H
+#define KVSTEER_COUNTERS_H
+
+/* clang-format off */
+#define KV_COUNTERS(X)                                                                             \
+	/* requests, by lane: each request is counted once */                                      \
+	X(requests_express, "requests decided and spliced in the kernel")                          \
+	X(requests_agent, "requests read and decided by the agent")                                \
+	X(requests_refused, "requests answered with an error by the agent itself")                 \
+	/* why a request was left to the agent lane */                                             \
+	X(agent_no_hint, "completion request without a usable hint")                               \
+	X(agent_head_split, "request head not whole in its first packet")                          \
+	X(agent_head_odd, "request head outside the strict subset the kernel reads")               \
+	X(agent_pipelined, "bytes of a further request behind this one")                           \
+	X(agent_too_large, "body over the service's limit")                                        \
+	X(agent_home_busy, "client's home socket is not quiescent")                                \
+	X(agent_no_backend, "no backend that takes new requests")                                  \
+	X(agent_no_upstream, "no idle upstream to the chosen backend")                             \
+	X(agent_options, "TCP options of the two sides do not match")                              \
+	X(agent_clients_full, "client flow table full")                                            \
+	X(agent_draining, "service is draining")                                                   \
+	/* hints */                                                                                \
+	X(hint_prefix, "requests with a well-formed KV-Prefix")                                    \
+	X(hint_session, "requests with a session key")                                             \
+	X(hint_malformed, "KV-Prefix ignored: malformed or of an unknown version")                 \
+	/* pairs */                                                                                \
+	X(lends, "pairs lent at a request (express lane)")                                         \
+	X(lends_midflight, "pairs lent at a response (agent lane)")                                \
+	X(returns, "pairs returned to their home sockets, upstream pooled again")                  \
+	X(returns_closed, "pairs returned whose upstream is not used again")                       \
+	X(upstream_stale, "idle upstream found closed or not quiescent at lend time")              \
+	X(lend_raced, "lend given up: another CPU was first")                                      \
+	X(retry_forgotten, "lend forgotten before any byte was acknowledged: client sends again")  \
+	X(broken_before_response, "backend failed before its response: agent answers 502")         \
+	X(broken_response, "backend failed inside its response: client sees a broken stream")      \
+	X(client_aborted, "client reset its connection while lent")                                \
+	X(client_half_closed, "client closed its side while lent")                                 \
+	X(smuggling_refused, "retransmitted head that does not frame as the first did")            \
+	/* packets of lent pairs */                                                                \
+	X(packets_to_backend, "packets spliced from client to backend")                            \
+	X(packets_to_client, "packets spliced from backend to client")                             \
+	X(bytes_to_backend, "payload bytes spliced from client to backend")                        \
+	X(bytes_to_client, "payload bytes spliced from backend to client")                         \
+	X(home_muted, "packets of sleeping home sockets held back")                                \
+	X(home_ack_copies, "acknowledgements copied to a home socket that had not seen them")      \
+	X(drop_out_of_order, "response segment out of order while framing must see every byte")    \
+	X(drop_stale, "segment of an earlier lend")                                                \
+	X(drop_early_request, "bytes of the next request before this response is complete")        \
+	X(drop_unsent_ack, "acknowledgement of bytes never sent")                                  \
+	X(drop_race, "another CPU changed the pair meanwhile; TCP sends the segment again")        \
+	X(drop_rewrite, "packet of a lent pair that could not be rewritten")                       \
+	X(drop_fragment, "IP fragment of a flow whose sequence numbers are shifted")               \
+	X(drop_after_response, "bytes behind the end of a response")                               \
+	X(trimmed, "segments cut at the end of the request")                                       \
+	/* steering */                                                                             \
+	X(decisions, "steering decisions")                                                         \
+	X(matches, "decisions that found a live holder")                                           \
+	X(diverted, "decisions that passed over the longest match")                                \
+	X(prefix_inserted, "prefix entries created")                                               \
+	X(prefix_full, "prefix entries not stored: table full")                                    \
+	X(holder_evicted, "holders pushed out of an entry by a ninth")                             \
+	X(session_inserted, "session entries created")                                             \
+	X(session_full, "session entries not stored: table full")                                  \
+	X(unlearned, "tentative entries taken back: the request failed")                           \
+	/* the agent's own */                                                                      \
+	X(agent_body_unparsed, "bodies without a readable prompt, served by load alone")           \
+	X(agent_relayed, "responses relayed whole by the agent")                                   \
+	X(agent_retries, "requests sent again to another backend before any answer byte")          \
+	X(agent_bad_gateway, "502 answers")                                                        \
+	X(agent_unavailable, "503 answers")                                                        \
+	X(agent_timeout, "504 answers")                                                            \
+	X(agent_events_lost, "events from the kernel lost: ring buffer full")                      \
+	X(upstreams_opened, "upstream connections opened")                                         \
+	X(upstreams_closed, "upstream connections closed")                                         \
+	X(upstreams_failed, "upstream connections that could not be opened")                       \
+	X(clients_accepted, "client connections accepted")                                         \
+	X(clients_refused, "client connections refused: limit reached")
+/* clang-format on */
+
+enum kv_counter {
+#define KV_COUNTER_ENUM(name, meaning) KV_CNT_##name,
+	KV_COUNTERS(KV_COUNTER_ENUM)
+#undef KV_COUNTER_ENUM
+		KV_CNT_MAX,
+};
+
+#endif /* KVSTEER_COUNTERS_H */

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What the kernel programs, the agent and the CLI share: the layout of the pinned maps.
+ *
+ * A change of any layout here is a new KV_SCHEMA: the pin directory carries the number, and
+ * a reader that meets another one refuses.
+ *
+ * Words: docs/design.md, section 1. All addresses are IPv6, IPv4 ones mapped (::ffff:a.b.c.d).
+ */
+#ifndef KVSTEER_SHARED_H
+#define KVSTEER_SHARED_H
+
+#include "types.h"
+#include "framing.h"
+
+#define KV_SCHEMA 1
+#define KV_MAGIC 0x6b767374 /* "kvst" */
+
+#define KV_MAX_SERVICES 16
+#define KV_MAX_BACKENDS 256	    /* per instance; ids 0 … 255 */
+#define KV_MAX_UPSTREAMS 1024	    /* per backend, bound of the pool bitmap */
+#define KV_POOL_WORDS (KV_MAX_UPSTREAMS / 64)
+#define KV_MAX_RUNGS 32
+#define KV_HOLDERS 8
+#define KV_NAME_LEN 64
+
+#define KV_NONE 0xffffffffu /* no backend, no slot */
+
+/* One TCP connection as this host sees it: also the key of the flow maps. */
+struct kv_tuple {
+	__u32 local[4]; /* network byte order */
+	__u32 peer[4];
+	__u16 local_port; /* network byte order */
+	__u16 peer_port;
+};
+_Static_assert(sizeof(struct kv_tuple) == 36, "kv_tuple is a map key: no padding");
+
+/* ---- prompts ------------------------------------------------------------------------- */
+
+struct kv_rung {
+	__u64 hash;  /* chain hash of the prompt up to depth */
+	__u32 depth; /* tokens */
+	__u32 zero;
+};
+
+/* What a request says about its prompt: from the KV-Prefix header (express lane) or from
+ * the agent, which hashed the body. Rungs by rising depth. */
+struct kv_query {
+	__u32 service;
+	__u32 total;	/* prompt length in tokens, 0 = not known */
+	__u64 session;	/* hash of the session key, 0 = none */
+	__u64 body_len; /* bytes, for requests whose token count is not known */
+	__u32 n_rungs;
+	__u32 exclude; /* backend not to choose (it has just failed), KV_NONE = none */
+	struct kv_rung rungs[KV_MAX_RUNGS];
+};
+
+/* How it was decided. */
+struct kv_choice {
+	__u32 backend; /* KV_NONE: no backend takes requests */
+	__u32 matched; /* tokens believed cached there */
+	__u32 best;    /* tokens of the longest match anywhere */
+	__u32 own;     /* tokens of prefill this request costs there */
+	__u32 wait;    /* tokens queued there before it */
+	__u32 price;   /* p of the price policy, in 1/1024 */
+	__u32 intended; /* backend to be learned as home: the choice, unless diverted */
+	__u32 zero;
+};
+
+/* A holder is one word, so that it changes in one atomic step:
+ * clock (40 bits) | epoch (12) | backend (10) | flags (2). 0 = empty. */
+#define KV_HOLDER_TENTATIVE 1ull /* the request that taught it has not been answered yet */
+#define KV_HOLDER_TOLD 2ull	 /* from the engine's own events, not learned at dispatch */
+
+KV_INLINE __u64 kv_holder_make(__u32 backend, __u32 epoch, __u64 clock, __u64 flags)
+{
+	return clock << 24 | (__u64)(epoch & 0xfff) << 12 | (__u64)(backend & 0x3ff) << 2 | flags;
+}
+
+KV_INLINE __u32 kv_holder_backend(__u64 h)
+{
+	return h >> 2 & 0x3ff;
+}
+
+KV_INLINE __u32 kv_holder_epoch(__u64 h)
+{
+	return h >> 12 & 0xfff;
+}
+
+KV_INLINE __u64 kv_holder_clock(__u64 h)
+{
+	return h >> 24;
+}
+
+struct kv_prefix {
+	__u64 holder[KV_HOLDERS];
+};
+
+struct kv_session {
+	__u64 holder;
+	__u64 body_len; /* bytes of its last request's body */
+	__u32 total;	/* tokens of its last request's prompt, 0 = not known */
+	__u32 zero;
+};
+
+/* ---- services and backends ----------------------------------------------------------- */
+
+struct kv_listen {
+	__u32 addr[4]; /* all zero: any address of that port */
+	__u16 port;    /* network byte order */
+	__u16 zero;
+};
+
+enum kv_policy {
+	KV_POLICY_PRICE,
+	KV_POLICY_STICKY,
+	KV_POLICY_TTFT,
+	KV_POLICY_P2C,
+	KV_POLICY_LEAST,
+	KV_POLICY_HASH,
+	KV_POLICY_ROUND_ROBIN,
+	KV_POLICY_MAX,
+};
+
+#define KV_SERVICE_UP 1u
+#define KV_SERVICE_DRAINING 2u /* no new lends: every request goes to the agent */
+
+struct kv_service {
+	char name[KV_NAME_LEN];
+	__u32 flags;
+	__u32 policy;
+	__u32 n_backends;
+	__u32 floor; /* tokens: a shorter match does not count */
+	__u64 body_limit;
+	__u32 turn; /* round-robin position */
+	__u32 n_listen;
+	struct kv_listen listen[8];
+	/* fleet utilisation: uncached tokens dispatched, decaying with 30 s (steer.h) */
+	__u64 used_tokens;
+	__u64 used_at; /* ns */
+	__u16 backends[KV_MAX_BACKENDS];
+};
+
+enum kv_backend_state {
+	KV_BACKEND_FREE,     /* the id is not in use */
+	KV_BACKEND_UP,
+	KV_BACKEND_DOWN,     /* cannot be reached: tried again by the agent */
+	KV_BACKEND_DRAINING, /* finishes what it has, gets no new request */
+};
+
+#define KV_PATH_LOCAL 1u /* an engine of this host: by way of lo */
+
+struct kv_backend {
+	char name[KV_NAME_LEN];
+	__u32 addr[4];
+	__u16 port; /* network byte order */
+	__u16 path; /* KV_PATH_* */
+	__u32 ifindex; /* interface towards it */
+	__u32 state;
+	__u32 service;
+	__u32 epoch; /* raised whenever its cache is lost */
+	__u32 zero;
+	__u64 clock; /* tokens that have entered the front of its cache */
+	__u64 capacity; /* tokens of its cache */
+	__u64 rate; /* prefill tokens per second */
+	/* load: exact, tied to the flows' life */
+	__u64 inflight_tokens; /* uncached prompt tokens dispatched and not yet answered */
+	__u64 inflight_requests;
+	/* sums, only rising */
+	__u64 requests;
+	__u64 prompt_tokens;
+	__u64 matched_tokens;
+	__u64 failures;
+	/* one bit per idle upstream; claimed by an atomic and-not */
+	__u64 idle[KV_POOL_WORDS];
+};
+
+/* ---- connections --------------------------------------------------------------------- */
+
+/* An upstream's slot: backend id × upstreams per backend + i. */
+enum kv_upstream_state {
+	KV_UP_FREE,  /* no connection */
+	KV_UP_IDLE,  /* in its backend's pool */
+	KV_UP_RELAY, /* claimed by the agent, which talks through the home sockets */
+	KV_UP_LENT,  /* claimed by the kernel */
+	KV_UP_DONE,  /* its pair has ended and it must not be used again: agent closes it */
+};
+
+struct kv_upstream {
+	__u32 state;
+	__u32 gen; /* raised with every claim: tells this lend from earlier ones */
+	__u32 backend;
+	/* wire sequence = home sequence + bypass; constant while not lent */
+	__u32 rx_bypass;
+	__u32 tx_bypass;
+	__u32 zero;
+	struct kv_tuple key;
+	struct kv_tuple client; /* valid while RELAY or LENT */
+	__u64 last_ns; /* last claim or return, CLOCK_MONOTONIC */
+};
+
+/* What was dispatched on a slot's request: charged and learned until settled.
+ * The two charges are taken by an atomic exchange, so each is given back exactly once. */
+struct kv_dispatch {
+	__u32 charged_tokens;
+	__u32 charged_request;
+	__u32 backend;
+	__u32 unconfirmed; /* 1: the rungs are still tentative */
+	__u64 at_ns;
+	struct kv_query query;
+};
+
+enum kv_client_state {
+	KV_CLIENT_HOME,	 /* between requests, or never lent */
+	KV_CLIENT_AGENT, /* the agent has a request of it in hand: no express lend */
+	KV_CLIENT_LENT,
+};
+
+/* TCP options both sides of a pair share; a pair with differing options is not lent. */
+#define KV_OPT_TIMESTAMPS 1u
+#define KV_OPT_SACK 2u
+#define KV_OPT_ECN 4u
+
+/* kv_pair.seen */
+#define KV_SEEN_CLIENT_FIN 1u
+#define KV_SEEN_BACKEND_FIN 2u
+#define KV_SEEN_RESPONSE 4u   /* first response byte */
+#define KV_SEEN_NO_REUSE 8u   /* the upstream must not be pooled again */
+#define KV_SEEN_REQUEST_ACK 16u /* the client has been told that request bytes arrived */
+
+/* One lent pair; lives in the client's entry and under its lock. Sequence numbers are the
+ * client's wire ones unless the name says otherwise. */
+struct kv_pair {
+	__u32 slot;
+	__u32 gen;	 /* = the slot's while this pair lives */
+	__u32 to_backend_seq; /* added to seq from client to backend, taken off ack back */
+	__u32 to_backend_ack; /* added to ack from client to backend, taken off seq back */
+	__u32 req_start;
+	__u32 req_end;
+	__u32 req_sent;	 /* highest request byte passed on */
+	__u32 req_acked; /* highest request byte acknowledged by the backend */
+	__u32 resp_start;
+	__u32 resp_next; /* next byte the framing must see */
+	__u32 resp_sent; /* highest response byte passed on */
+	__u32 resp_acked;
+	__u32 fin_seq; /* sequence number of the client's FIN, if seen */
+	__u32 head_len;
+	__u32 relayed_from; /* agent lane: home write_seq of C and copied_seq of U … */
+	__u32 relayed_copied; /* … before the first response byte */
+	/* timestamps are regenerated: our clock and that home socket's offset */
+	__u32 client_tsoff;
+	__u32 backend_tsoff;
+	__u32 client_tsval; /* the peer's latest */
+	__u32 backend_tsval;
+	__u8 client_snd_wscale; /* shift of windows the client announces … */
+	__u8 client_rcv_wscale; /* … and of those announced to it */
+	__u8 backend_snd_wscale;
+	__u8 backend_rcv_wscale;
+	__u8 options; /* KV_OPT_* */
+	__u8 seen;    /* KV_SEEN_* */
+	__u8 offered; /* agent lane: 1 slot offered, 2 relay marks taken */
+	__u8 zero;
+	struct kv_framing response;
+};
+
+struct kv_client {
+	struct bpf_spin_lock lock;
+	__u32 state;
+	struct kv_tuple key; /* map memory is reused at once: whoever holds a pointer compares */
+	__u32 rx_bypass;
+	__u32 tx_bypass;
+	__u32 ifindex; /* where its packets come from and go to */
+	__u32 path;    /* KV_PATH_* */
+	__u32 service;
+	__u64 last_ns;
+	struct kv_pair pair;
+};
+
+/* ---- kernel to agent ----------------------------------------------------------------- */
+
+enum kv_event_type {
+	KV_EVENT_CLOSE_CLIENT = 1, /* response ended with the connection: close, with FIN */
+	KV_EVENT_RESET_CLIENT,	   /* response broken off: close, with RST */
+	KV_EVENT_BAD_GATEWAY,	   /* backend failed before its response: answer 502, close */
+	KV_EVENT_CLIENT_GONE,	   /* client reset or closed while lent */
+	KV_EVENT_CLOSE_UPSTREAM,   /* slot is KV_UP_DONE: close it (with RST), free the slot */
+	KV_EVENT_RETURNED_CLOSED,  /* as CLOSE_UPSTREAM, after a good answer: close with FIN */
+};
+
+struct kv_event {
+	__u32 type;
+	__u32 slot;
+	__u32 gen;
+	__u32 zero;
+	struct kv_tuple client;
+	__u32 zero2;
+};
+
+/* ---- agent to kernel ----------------------------------------------------------------- */
+
+enum kv_call_op {
+	KV_CALL_DECIDE = 1, /* query → choice, charged and learned */
+	KV_CALL_SETTLE_FAILED, /* slot's dispatch: take charges and tentative entries back */
+	KV_CALL_SETTLE_ANSWERED, /* slot's dispatch: first response byte */
+	KV_CALL_SETTLE_FINISHED, /* slot's dispatch: response ended */
+	KV_CALL_UNDO, /* call.dispatch, for a decision that never got a slot */
+};
+
+/* The one value of map kv_call: written by the agent, then its program kv_agent_call runs. */
+struct kv_call {
+	__u32 op;
+	__u32 slot;
+	struct kv_choice choice;
+	struct kv_dispatch dispatch; /* query in, charges out: copied to the slot by the agent */
+};
+
+struct kv_meta {
+	__u32 magic;
+	__u32 schema;
+	__u32 upstreams_per_backend;
+	__u32 max_backends;
+	__u32 max_clients;
+	__u32 max_prefixes;
+	__u32 max_sessions;
+	__u32 agent_pid;
+	__u64 started_ns;   /* CLOCK_MONOTONIC */
+	__u64 heartbeat_ns; /* the agent lives while this moves (1 s) */
+	char version[32];
+};
+
+#endif /* KVSTEER_SHARED_H */

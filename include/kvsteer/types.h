@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The two worlds. Everything in include/kvsteer/ is compiled for BPF and for the host;
+ * this file is the only place that knows which one it is in.
+ *
+ * Rules for code that lives in both: no libc, no floating point, no recursion, no pointer
+ * held across calls into the world's functions, every loop through kv_loop().
+ */
+#ifndef KVSTEER_TYPES_H
+#define KVSTEER_TYPES_H
+
+#ifdef __bpf__
+
+#include "vmlinux.h"
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#define kv_htons bpf_htons
+#define kv_ntohs bpf_ntohs
+#define kv_htonl bpf_htonl
+#define kv_ntohl bpf_ntohl
+
+/* Calls step(i, ctx) for i = 0 … n-1 until it returns non-zero. The verifier looks at
+ * step once, however large n is: bpf_loop, since 5.17. */
+#define kv_loop(n, step, ctx) bpf_loop(n, step, ctx, 0)
+
+#else
+
+#include <arpa/inet.h>
+#include <linux/types.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+#define kv_htons htons
+#define kv_ntohs ntohs
+#define kv_htonl htonl
+#define kv_ntohl ntohl
+
+#ifndef __always_inline
+#define __always_inline inline __attribute__((always_inline))
+#endif
+#ifndef __noinline
+#define __noinline __attribute__((noinline))
+#endif
+
+static inline long kv_loop(__u32 n, long (*step)(__u32 i, void *ctx), void *ctx)
+{
+	for (__u32 i = 0; i < n; i++)
+		if (step(i, ctx))
+			return i + 1;
+	return n;
+}
+
+struct bpf_spin_lock {
+	__u32 val;
+};
+
+#endif /* __bpf__ */
+
+/* Callbacks of kv_loop get their context as void *, as bpf_loop wants it. */
+#define KV_INLINE static __always_inline
+
+/* Word-sized atomics; the same builtins in both worlds (BPF: -mcpu=v3, since 5.12). */
+#define kv_read_once(x) (*(volatile typeof(x) *)&(x))
+#define kv_write_once(x, v) (*(volatile typeof(x) *)&(x) = (v))
+#define kv_atomic_add(p, v) ((void)__sync_fetch_and_add(p, v))
+#define kv_atomic_fetch_add(p, v) __sync_fetch_and_add(p, v)
+#define kv_atomic_fetch_or(p, v) __sync_fetch_and_or(p, v)
+#define kv_atomic_fetch_and(p, v) __sync_fetch_and_and(p, v)
+#define kv_atomic_xchg(p, v) __sync_lock_test_and_set(p, v)
+#define kv_atomic_cas(p, old, new) __sync_val_compare_and_swap(p, old, new)
+
+#endif /* KVSTEER_TYPES_H */

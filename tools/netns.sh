@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# shellcheck shell=bash
+# Test hosts as network namespaces. Source it; nothing outside the namespaces changes.
+#
+#   kv_net_up ID CLIENTS ENGINES      kv_net_down ID       kv_in NAMESPACE COMMAND…
+#
+#     ID-c1 ─ 10.71.1.2 ── 10.71.1.1 ┐           ┌ 10.72.1.1 ── 10.72.1.2 ─ ID-e1
+#     ID-c2 ─ 10.71.2.2 ── 10.71.2.1 ┤  ID-gw    ├ 10.72.2.1 ── 10.72.2.2 ─ ID-e2
+#                           (c1, c2) ┘           └ (e1, e2)
+#
+# IPv6 beside it: fd71::1:2 ↔ fd71::1:1 (/112), fd72::1:2 ↔ fd72::1:1. Clients reach engines through
+# the gateway's plain forwarding, which is the limit that benches compare with.
+
+# nsenter keeps the mount namespace, so that bpffs pins are visible; `ip netns exec` does not.
+kv_in() {
+	local ns=$1
+	shift
+	nsenter --net="/run/netns/$ns" "$@"
+}
+
+# kv_host ID KIND INDEX: one host of kind c or e, linked to the gateway.
+kv_host() {
+	local id=$1 kind=$2 i=$3 net=71 gw="$1-gw" ns="$1-$2$3" dev="$2$3"
+	[ "$kind" = c ] || net=72
+	ip netns add "$ns"
+	ip -n "$ns" link set lo up
+	ip -n "$gw" link add "$dev" type veth peer name eth0 netns "$ns"
+	# No duplicate address detection: addresses are usable at once.
+	ip netns exec "$ns" sysctl -qw net.ipv6.conf.eth0.accept_dad=0
+	ip netns exec "$gw" sysctl -qw "net.ipv6.conf.$dev.accept_dad=0"
+	ip -n "$gw" addr add "10.$net.$i.1/24" dev "$dev"
+	ip -n "$ns" addr add "10.$net.$i.2/24" dev eth0
+	ip -n "$gw" addr add "fd$net::$i:1/112" dev "$dev"
+	ip -n "$ns" addr add "fd$net::$i:2/112" dev eth0
+	ip -n "$gw" link set "$dev" up
+	ip -n "$ns" link set eth0 up
+	ip -n "$ns" route add default via "10.$net.$i.1"
+	ip -n "$ns" route add default via "fd$net::$i:1"
+}
+
+kv_net_up() {
+	local id=$1 clients=$2 engines=$3 i
+	ip netns add "$id-gw"
+	ip -n "$id-gw" link set lo up
+	ip netns exec "$id-gw" sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1
+	for ((i = 1; i <= clients; i++)); do kv_host "$id" c "$i"; done
+	for ((i = 1; i <= engines; i++)); do kv_host "$id" e "$i"; done
+}
+
+kv_net_down() {
+	local ns
+	for ns in $(ip netns list | sed -n "s/^\($1-[gce][w0-9]*\).*/\1/p"); do
+		ip netns del "$ns"
+	done
+}

@@ -1,0 +1,80 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-2-Clause
+# Installs what kvsteer needs from Debian's packages, and says what it installs.
+# usage: tools/setup.sh build|test|bench
+set -eu
+
+BUILD="build-essential pkg-config clang llvm libbpf-dev bpftool libelf-dev zlib1g-dev
+libevent-dev libnl-3-dev libnl-route-3-dev libxxhash-dev libcyaml-dev libsystemd-dev
+libyyjson-dev iproute2"
+TEST="bats jq curl wrk python3 python3-venv shellcheck clang-format procps util-linux"
+BENCH="nginx-light haproxy"
+
+case "${1:-build}" in
+build) want=$BUILD ;;
+test) want="$BUILD $TEST" ;;
+bench) want="$BUILD $TEST $BENCH" ;;
+*) echo "usage: $0 build|test|bench" >&2; exit 2 ;;
+esac
+
+# libFuzzer's and the sanitizers' runtime is packaged by clang's own version number.
+clang_runtime() {
+	v=$(apt-cache depends clang 2>/dev/null | sed -n 's/.*Depends: clang-\([0-9]*\)$/\1/p' | head -n 1)
+	[ -z "$v" ] || echo "libclang-rt-$v-dev"
+}
+
+# yyjson entered Debian with 13 (trixie). On 12 take that one package from there:
+# the pin keeps everything else of that release out.
+yyjson_source() {
+	. /etc/os-release
+	[ "${VERSION_ID:-}" = 12 ] || return 0
+	[ -e /etc/apt/sources.list.d/kvsteer-trixie.sources ] && return 0
+	mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' |
+		grep -v security | head -n 1)
+	echo "setup: adding Debian 13 as a pinned source, for libyyjson only"
+	cat >/etc/apt/sources.list.d/kvsteer-trixie.sources <<SRC
+Types: deb
+URIs: $mirror
+Suites: trixie
+Components: main
+Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
+SRC
+	cat >/etc/apt/preferences.d/kvsteer-trixie <<PIN
+Package: *
+Pin: release n=trixie
+Pin-Priority: -1
+
+Package: libyyjson0 libyyjson-dev
+Pin: release n=trixie
+Pin-Priority: 500
+PIN
+	apt-get update -qq
+}
+
+missing() {
+	for p in $1; do
+		dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || echo "$p"
+	done
+}
+
+need=$(missing "$want")
+[ "${1:-build}" = build ] || need="$need $(missing "$(clang_runtime)")"
+need=$(echo $need)
+[ -n "$need" ] || exit 0
+if [ "$(id -u)" != 0 ]; then
+	echo "setup: not root, and these Debian packages are missing: $need" >&2
+	echo "setup: run: sudo $0 $1" >&2
+	exit 1
+fi
+export DEBIAN_FRONTEND=noninteractive
+[ -n "$(find /var/lib/apt/lists -name '*Packages*' 2>/dev/null | head -n 1)" ] || apt-get update -qq
+case " $need " in *" libyyjson-dev "*) yyjson_source ;; esac
+echo "setup: installing from Debian: $need"
+# Daemons that come with a package (nginx, haproxy) must not start: the bench runs its own.
+if [ ! -e /usr/sbin/policy-rc.d ]; then
+	printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d
+	chmod +x /usr/sbin/policy-rc.d
+	trap 'rm -f /usr/sbin/policy-rc.d' EXIT
+fi
+# shellcheck disable=SC2086 # a list of packages
+apt-get install -y -qq --no-install-recommends $need >/dev/null
