@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The pinned maps: names, opening, and reading. Works without the agent; what was written by
+ * another schema than ours is refused.
+ */
+#ifndef KVSTEER_PINS_H
+#define KVSTEER_PINS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <kvsteer/counters.h>
+#include <kvsteer/shared.h>
+
+/* Name, and whether it is an array mapped into memory. */
+#define KV_PINNED_MAPS(X)                                                                          \
+	X(kv_meta, false)                                                                          \
+	X(kv_service_ids, false)                                                                   \
+	X(kv_services, true)                                                                       \
+	X(kv_backends, true)                                                                       \
+	X(kv_upstreams, true)                                                                      \
+	X(kv_dispatches, true)                                                                     \
+	X(kv_upstream_ids, false)                                                                  \
+	X(kv_clients, false)                                                                       \
+	X(kv_prefixes, false)                                                                      \
+	X(kv_sessions, false)                                                                      \
+	X(kv_counters, false)                                                                      \
+	X(kv_agent_counters, true)                                                                 \
+	X(kv_names, false)
+
+enum kv_pin {
+#define KV_PIN_ENUM(name, mapped) KV_PIN_##name,
+	KV_PINNED_MAPS(KV_PIN_ENUM)
+#undef KV_PIN_ENUM
+		KV_PIN_MAX,
+};
+
+struct kv_pinned_map {
+	int fd; /* -1: not pinned */
+	__u32 key_size;
+	__u32 value_size;
+	__u32 max_entries;
+	void *memory; /* mapped arrays; elements are value_size rounded up to 8 apart */
+	size_t memory_len;
+};
+
+struct kv_pins {
+	struct kv_meta meta; /* as read at opening; kv_pins_meta reads it anew */
+	struct kv_pinned_map map[KV_PIN_MAX];
+};
+
+const char *kv_pin_name(enum kv_pin pin);
+
+/* Opens the maps pinned in dir; one line in err when that fails: -ENOENT nothing is pinned there,
+ * -EPROTO another schema or layout, -EACCES/-EPERM no permission.
+ * *ret is heap memory, to be freed with kv_pins_close. */
+int kv_pins_open(const char *dir, bool write, struct kv_pins **ret, char *err, size_t errlen);
+void kv_pins_close(struct kv_pins *pins);
+static inline void kv_pins_cleanup(struct kv_pins **pins)
+{
+	kv_pins_close(*pins);
+}
+#define _cleanup_pins_ __attribute__((cleanup(kv_pins_cleanup)))
+
+int kv_pins_meta(const struct kv_pins *pins, struct kv_meta *ret);
+/* The agent's heart beat in the last 3 s. */
+bool kv_meta_alive(const struct kv_meta *meta, __u64 now_ns);
+__u64 kv_now_ns(void); /* CLOCK_MONOTONIC, as bpf_ktime_get_ns */
+
+/* Elements of the mapped arrays; NULL if there is no such index. */
+struct kv_service *kv_pins_service(const struct kv_pins *pins, __u32 i);
+struct kv_backend *kv_pins_backend(const struct kv_pins *pins, __u32 i);
+struct kv_upstream *kv_pins_upstream(const struct kv_pins *pins, __u32 i);
+struct kv_dispatch *kv_pins_dispatch(const struct kv_pins *pins, __u32 i);
+
+/* Kernel's (summed over CPUs) and agent's counters together. */
+int kv_pins_counters(const struct kv_pins *pins, __u64 ret[KV_CNT_MAX]);
+
+/* Copies one entry of a hash (under its lock where it has one). -ENOENT: not there. */
+int kv_pins_lookup(const struct kv_pins *pins, enum kv_pin pin, const void *key, void *value);
+
+/* Calls fn for every entry of a hash, in batches, until it returns non-zero, which is returned.
+ * Entries that come and go meanwhile may be missed; none is seen twice unless it moved. */
+typedef int (*kv_pins_fn)(const void *key, const void *value, void *context);
+int kv_pins_each(const struct kv_pins *pins, enum kv_pin pin, kv_pins_fn fn, void *context);
+
+#endif
