@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What a request head can turn out to be: lanes and reasons; and the names of session headers.
+ */
+#ifndef KVSTEER_FIELDS_H
+#define KVSTEER_FIELDS_H
+
+#include "types.h"
+
+enum kv_lane {
+	KV_LANE_EXPRESS, /* parsed, inside the strict subset: the kernel may serve it */
+	KV_LANE_AGENT,	 /* not whole yet, or valid and unusual */
+	KV_LANE_REFUSE,	 /* malformed or not supported: answer the reason's status and close */
+};
+
+/* X(name, status of the answer, text). Status 0: nothing to refuse. */
+/* clang-format off */
+#define KV_REASONS(X)                                                                              \
+	X(none, 0, "ok")                                                                           \
+	/* lane AGENT */                                                                           \
+	X(head_incomplete, 0, "request head not complete")                                         \
+	X(http_1_0, 0, "HTTP/1.0 request")                                                         \
+	X(chunked_body, 0, "chunked request body")                                                 \
+	X(upgrade, 0, "Upgrade offered")                                                           \
+	X(absolute_target, 0, "absolute-form request target")                                      \
+	X(asterisk_target, 0, "asterisk-form request target")                                      \
+	X(body_on_head, 0, "body on a HEAD request")                                               \
+	/* lane REFUSE */                                                                          \
+	X(bad_request_line, 400, "malformed request line")                                         \
+	X(bad_target, 400, "malformed request target")                                             \
+	X(bad_version, 505, "HTTP version not supported, use HTTP/1.1")                            \
+	X(method_unknown, 501, "method not supported")                                             \
+	X(line_folded, 400, "folded header line")                                                  \
+	X(bad_field_name, 400, "malformed header name")                                            \
+	X(bad_field_value, 400, "control character in a header value")                             \
+	X(bare_cr, 400, "CR without LF in the request head")                                       \
+	X(bare_lf, 400, "LF without CR in the request head")                                       \
+	X(host_missing, 400, "no Host header")                                                     \
+	X(host_repeated, 400, "more than one Host header")                                         \
+	X(length_malformed, 400, "malformed Content-Length")                                       \
+	X(length_repeated, 400, "more than one Content-Length")                                    \
+	X(length_too_large, 413, "Content-Length too large")                                       \
+	X(length_and_coding, 400, "both Content-Length and Transfer-Encoding")                     \
+	X(coding_unknown, 501, "Transfer-Encoding other than chunked")                             \
+	X(coding_repeated, 400, "more than one Transfer-Encoding")                                 \
+	X(coding_in_1_0, 400, "Transfer-Encoding in an HTTP/1.0 request")                          \
+	X(expect_unknown, 417, "expectation other than 100-continue")                              \
+	X(head_too_large, 431, "request head over 8192 bytes")                                     \
+	X(too_many_fields, 431, "more than 64 header fields")
+/* clang-format on */
+
+enum kv_reason {
+#define KV_REASON_ENUM(name, status, text) KV_REASON_##name,
+	KV_REASONS(KV_REASON_ENUM)
+#undef KV_REASON_ENUM
+		KV_REASON_MAX,
+};
+
+#define KV_HEAD_MAX 8192
+#define KV_FIELDS_MAX 64
+
+/* ---- session header names ------------------------------------------------------------ */
+
+#define KV_NAMES_MAX 16
+#define KV_FIELD_NAME_MAX 31 /* bytes; zero padded to 32, so the padding ends the name */
+
+struct kv_names {
+	__u64 lengths; /* bit n: there is a name of n bytes */
+	__u32 n;
+	__u32 zero;
+	__u64 name[KV_NAMES_MAX][4]; /* lower case, zero padded */
+};
+
+#ifndef __bpf__
+
+#include <errno.h>
+
+struct kv_reason_info {
+	const char *name;
+	int status;
+	const char *text;
+};
+
+static inline const struct kv_reason_info *kv_reason_info(unsigned int reason)
+{
+	static const struct kv_reason_info infos[] = {
+#define KV_REASON_INFO(name, status, text) {#name, status, text},
+		KV_REASONS(KV_REASON_INFO)
+#undef KV_REASON_INFO
+	};
+
+	return &infos[reason < KV_REASON_MAX ? reason : KV_REASON_none];
+}
+
+/* Adds a session header by its name, in any case. -EINVAL: not a header name of 1 … 31 bytes,
+ * -EPERM: a header that the parser gives a meaning of its own, -ENOSPC: there are 16. */
+int kv_names_add(struct kv_names *names, const char *name);
+
+/* The default list. */
+void kv_names_default(struct kv_names *names);
+
+#endif /* __bpf__ */
+
+#endif /* KVSTEER_FIELDS_H */

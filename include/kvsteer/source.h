@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Where the parsers' bytes come from: a buffer on the host, an skb in BPF.
+ *
+ * A ctx pointer cannot be stored in a map value, so in BPF a kv_source lives on the stack and
+ * is not changed while a loop runs; everything that changes lives in map memory.
+ */
+#ifndef KVSTEER_SOURCE_H
+#define KVSTEER_SOURCE_H
+
+#include "types.h"
+
+#define KV_LOAD_MAX 256
+
+struct kv_source {
+#ifdef __bpf__
+	struct __sk_buff *skb;
+	__u32 base; /* offset of byte 0 in the skb */
+#else
+	const __u8 *data;
+#endif
+	__u32 len;
+};
+
+/* Copies n bytes (1 … KV_LOAD_MAX) at off; -1 if they are not all there. */
+KV_INLINE int kv_source_load(const struct kv_source *s, __u32 off, void *dst, __u32 n)
+{
+#ifdef __bpf__
+	__u64 size = n;
+
+	/* The compiler must not merge the two checks into one on size - 1: the verifier would
+	 * lose the bounds. */
+	if (size > KV_LOAD_MAX)
+		return -1;
+	asm volatile("" : "+r"(size));
+	if (!size)
+		return -1;
+	if (off > s->len || n > s->len - off)
+		return -1;
+	return bpf_skb_load_bytes(s->skb, s->base + off, dst, size) ? -1 : 0;
+#else
+	if (off > s->len || n > s->len - off)
+		return -1;
+	memcpy(dst, s->data + off, n);
+	return 0;
+#endif
+}
+
+#endif /* KVSTEER_SOURCE_H */
