@@ -12,24 +12,26 @@
 #include <kvsteer/counters.h>
 #include <kvsteer/shared.h>
 
-/* Name, and whether it is an array mapped into memory. */
+/* Name; size of a value (0: not looked at); whether it is an array mapped into memory. */
+/* clang-format off */
 #define KV_PINNED_MAPS(X)                                                                          \
-	X(kv_meta, false)                                                                          \
-	X(kv_service_ids, false)                                                                   \
-	X(kv_services, true)                                                                       \
-	X(kv_backends, true)                                                                       \
-	X(kv_upstreams, true)                                                                      \
-	X(kv_dispatches, true)                                                                     \
-	X(kv_upstream_ids, false)                                                                  \
-	X(kv_clients, false)                                                                       \
-	X(kv_prefixes, false)                                                                      \
-	X(kv_sessions, false)                                                                      \
-	X(kv_counters, false)                                                                      \
-	X(kv_agent_counters, true)                                                                 \
-	X(kv_names, false)
+	X(kv_meta, sizeof(struct kv_meta), false)                                                  \
+	X(kv_service_ids, 0, false)                                                                \
+	X(kv_services, sizeof(struct kv_service), true)                                            \
+	X(kv_backends, sizeof(struct kv_backend), true)                                            \
+	X(kv_upstreams, sizeof(struct kv_upstream), true)                                          \
+	X(kv_dispatches, sizeof(struct kv_dispatch), true)                                         \
+	X(kv_upstream_ids, 0, false)                                                               \
+	X(kv_clients, sizeof(struct kv_client), false)                                             \
+	X(kv_prefixes, sizeof(struct kv_prefix), false)                                            \
+	X(kv_sessions, sizeof(struct kv_session), false)                                           \
+	X(kv_counters, sizeof(__u64), false)                                                       \
+	X(kv_agent_counters, sizeof(__u64), true)                                                  \
+	X(kv_names, 0, false)
+/* clang-format on */
 
 enum kv_pin {
-#define KV_PIN_ENUM(name, mapped) KV_PIN_##name,
+#define KV_PIN_ENUM(name, size, mapped) KV_PIN_##name,
 	KV_PINNED_MAPS(KV_PIN_ENUM)
 #undef KV_PIN_ENUM
 		KV_PIN_MAX,
@@ -68,10 +70,10 @@ bool kv_meta_alive(const struct kv_meta *meta, __u64 now_ns);
 __u64 kv_now_ns(void); /* CLOCK_MONOTONIC, as bpf_ktime_get_ns */
 
 /* Elements of the mapped arrays; NULL if there is no such index. */
-struct kv_service *kv_pins_service(const struct kv_pins *pins, __u32 i);
-struct kv_backend *kv_pins_backend(const struct kv_pins *pins, __u32 i);
-struct kv_upstream *kv_pins_upstream(const struct kv_pins *pins, __u32 i);
-struct kv_dispatch *kv_pins_dispatch(const struct kv_pins *pins, __u32 i);
+const struct kv_service *kv_pins_service(const struct kv_pins *pins, __u32 i);
+const struct kv_backend *kv_pins_backend(const struct kv_pins *pins, __u32 i);
+const struct kv_upstream *kv_pins_upstream(const struct kv_pins *pins, __u32 i);
+const struct kv_dispatch *kv_pins_dispatch(const struct kv_pins *pins, __u32 i);
 
 /* Kernel's (summed over CPUs) and agent's counters together. */
 int kv_pins_counters(const struct kv_pins *pins, __u64 ret[KV_CNT_MAX]);

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "common/pins.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+
+#define HEARTBEAT_LATE_NS 3000000000ull
+#define BATCH 1024
+/* A batch that cannot hold one hash bucket is refused by the kernel (ENOSPC): then twice as much.
+ */
+#define BATCH_MAX (BATCH << 8)
+
+static const struct {
+	const char *name;
+	__u32 value_size;
+	bool mapped;
+} pins_table[] = {
+#define PIN_ROW(name, size, mapped) [KV_PIN_##name] = {#name, size, mapped},
+	KV_PINNED_MAPS(PIN_ROW)
+#undef PIN_ROW
+};
+
+const char *kv_pin_name(enum kv_pin pin)
+{
+	return pins_table[pin].name;
+}
+
+__u64 kv_now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
+}
+
+bool kv_meta_alive(const struct kv_meta *meta, __u64 now_ns)
+{
+	/* The agent may beat between the caller's look at the clock and at the map. */
+	return meta->agent_pid && meta->heartbeat_ns + HEARTBEAT_LATE_NS > now_ns;
+}
+
+static size_t stride(const struct kv_pinned_map *map)
+{
+	return (map->value_size + 7) & ~7ul;
+}
+
+static int map_memory(struct kv_pinned_map *map, bool write)
+{
+	size_t page = sysconf(_SC_PAGESIZE);
+	size_t len = (stride(map) * map->max_entries + page - 1) / page * page;
+	void *memory =
+		mmap(NULL, len, PROT_READ | (write ? PROT_WRITE : 0), MAP_SHARED, map->fd, 0);
+
+	if (memory == MAP_FAILED)
+		return -errno;
+	map->memory = memory;
+	map->memory_len = len;
+	return 0;
+}
+
+static int open_one(const char *dir, enum kv_pin pin, bool write, struct kv_pinned_map *map,
+		    char *err, size_t errlen)
+{
+	LIBBPF_OPTS(bpf_obj_get_opts, opts, .file_flags = write ? 0 : BPF_F_RDONLY);
+	const char *name = pins_table[pin].name;
+	struct bpf_map_info info = {0};
+	__u32 len = sizeof(info);
+	char path[PATH_MAX];
+	int ret;
+
+	if ((size_t)snprintf(path, sizeof(path), "%s/%s", dir, name) >= sizeof(path)) {
+		snprintf(err, errlen, "%s: name too long", dir);
+		return -ENAMETOOLONG;
+	}
+	map->fd = bpf_obj_get_opts(path, &opts);
+	if (map->fd < 0) {
+		ret = -errno;
+		if (ret == -ENOENT && pin != KV_PIN_kv_meta)
+			return 0;
+		if (ret == -ENOENT || ret == -ENOTDIR)
+			snprintf(err, errlen,
+				 "%s: nothing of kvsteer is pinned there: start kvsteerd, or name "
+				 "its directory with --pin",
+				 dir);
+		else if (ret == -EACCES || ret == -EPERM)
+			snprintf(err, errlen, "%s: no permission: run as root", path);
+		else
+			snprintf(err, errlen, "%s: cannot open: %s", path, strerror(-ret));
+		return ret;
+	}
+	if (bpf_obj_get_info_by_fd(map->fd, &info, &len)) {
+		ret = -errno;
+		snprintf(err, errlen, "%s: cannot look at map: %s", path, strerror(-ret));
+		return ret;
+	}
+	map->key_size = info.key_size;
+	map->value_size = info.value_size;
+	map->max_entries = info.max_entries;
+	return 0;
+}
+
+static int check_one(const char *dir, enum kv_pin pin, bool write, struct kv_pinned_map *map,
+		     char *err, size_t errlen)
+{
+	__u32 want = pins_table[pin].value_size;
+	int ret;
+
+	if (map->fd < 0)
+		return 0;
+	if (want && map->value_size != want) {
+		snprintf(err, errlen,
+			 "%s/%s: values of %u bytes, not %u: pinned by another build of kvsteerd; "
+			 "use its own kvsteer, or start this kvsteerd anew",
+			 dir, pins_table[pin].name, map->value_size, want);
+		return -EPROTO;
+	}
+	if (!pins_table[pin].mapped)
+		return 0;
+	ret = map_memory(map, write);
+	if (ret)
+		snprintf(err, errlen, "%s/%s: cannot map into memory: %s", dir,
+			 pins_table[pin].name, strerror(-ret));
+	return ret;
+}
+
+/* The schema is looked at before any size: it is what tells the user which side is older. */
+static int check_meta(const char *dir, struct kv_pins *pins, char *err, size_t errlen)
+{
+	int ret;
+
+	if (pins->map[KV_PIN_kv_meta].value_size < 2 * sizeof(__u32) ||
+	    pins->map[KV_PIN_kv_meta].value_size > sizeof(pins->meta)) {
+		snprintf(err, errlen, "%s/kv_meta: not kvsteer's", dir);
+		return -EPROTO;
+	}
+	ret = kv_pins_meta(pins, &pins->meta);
+	if (ret) {
+		snprintf(err, errlen, "%s/kv_meta: cannot read: %s", dir, strerror(-ret));
+		return ret;
+	}
+	if (pins->meta.magic != KV_MAGIC) {
+		snprintf(err, errlen, "%s/kv_meta: not kvsteer's, or kvsteerd is still starting",
+			 dir);
+		return -EPROTO;
+	}
+	if (pins->meta.schema != KV_SCHEMA) {
+		snprintf(err, errlen,
+			 "%s: maps of schema %u, this program knows schema %u: use the kvsteer of "
+			 "the %s version",
+			 dir, pins->meta.schema, KV_SCHEMA,
+			 pins->meta.schema > KV_SCHEMA ? "newer" : "older");
+		return -EPROTO;
+	}
+	return 0;
+}
+
+int kv_pins_open(const char *dir, bool write, struct kv_pins **ret, char *err, size_t errlen)
+{
+	_cleanup_pins_ struct kv_pins *pins = calloc(1, sizeof(*pins));
+	int rc = 0;
+
+	if (!pins) {
+		snprintf(err, errlen, "out of memory");
+		return -ENOMEM;
+	}
+	for (int i = 0; i < KV_PIN_MAX; i++)
+		pins->map[i].fd = -1;
+	for (int i = 0; !rc && i < KV_PIN_MAX; i++)
+		rc = open_one(dir, i, write, &pins->map[i], err, errlen);
+	if (!rc)
+		rc = check_meta(dir, pins, err, errlen);
+	for (int i = 0; !rc && i < KV_PIN_MAX; i++)
+		rc = check_one(dir, i, write, &pins->map[i], err, errlen);
+	if (rc)
+		return rc;
+	*ret = kv_take(pins);
+	return 0;
+}
+
+void kv_pins_close(struct kv_pins *pins)
+{
+	if (!pins)
+		return;
+	for (int i = 0; i < KV_PIN_MAX; i++) {
+		if (pins->map[i].memory)
+			munmap(pins->map[i].memory, pins->map[i].memory_len);
+		if (pins->map[i].fd >= 0)
+			close(pins->map[i].fd);
+	}
+	free(pins);
+}
+
+int kv_pins_meta(const struct kv_pins *pins, struct kv_meta *ret)
+{
+	struct kv_meta meta = {0};
+	__u32 zero = 0;
+
+	if (bpf_map_lookup_elem(pins->map[KV_PIN_kv_meta].fd, &zero, &meta))
+		return -errno;
+	*ret = meta;
+	return 0;
+}
+
+static const void *element(const struct kv_pins *pins, enum kv_pin pin, __u32 i)
+{
+	const struct kv_pinned_map *map = &pins->map[pin];
+
+	if (!map->memory || i >= map->max_entries)
+		return NULL;
+	return (const char *)map->memory + stride(map) * i;
+}
+
+const struct kv_service *kv_pins_service(const struct kv_pins *pins, __u32 i)
+{
+	return element(pins, KV_PIN_kv_services, i);
+}
+
+const struct kv_backend *kv_pins_backend(const struct kv_pins *pins, __u32 i)
+{
+	return element(pins, KV_PIN_kv_backends, i);
+}
+
+const struct kv_upstream *kv_pins_upstream(const struct kv_pins *pins, __u32 i)
+{
+	return element(pins, KV_PIN_kv_upstreams, i);
+}
+
+const struct kv_dispatch *kv_pins_dispatch(const struct kv_pins *pins, __u32 i)
+{
+	return element(pins, KV_PIN_kv_dispatches, i);
+}
+
+int kv_pins_counters(const struct kv_pins *pins, __u64 ret[KV_CNT_MAX])
+{
+	const struct kv_pinned_map *map = &pins->map[KV_PIN_kv_counters];
+	int cpus = libbpf_num_possible_cpus();
+	_cleanup_free_ __u64 *values = NULL;
+
+	if (cpus < 0)
+		return cpus;
+	values = calloc(cpus, sizeof(*values));
+	if (!values)
+		return -ENOMEM;
+	for (__u32 i = 0; i < KV_CNT_MAX; i++) {
+		const __u64 *agent = element(pins, KV_PIN_kv_agent_counters, i);
+
+		ret[i] = agent ? kv_read_once(*agent) : 0;
+		if (map->fd < 0 || i >= map->max_entries)
+			continue;
+		if (bpf_map_lookup_elem(map->fd, &i, values))
+			return -errno;
+		for (int cpu = 0; cpu < cpus; cpu++)
+			ret[i] += values[cpu];
+	}
+	return 0;
+}
+
+/* Entries that hold a lock are copied under it. */
+static __u64 lock_flag(enum kv_pin pin)
+{
+	return pin == KV_PIN_kv_clients ? BPF_F_LOCK : 0;
+}
+
+int kv_pins_lookup(const struct kv_pins *pins, enum kv_pin pin, const void *key, void *value)
+{
+	if (pins->map[pin].fd < 0)
+		return -ENOENT;
+	if (bpf_map_lookup_elem_flags(pins->map[pin].fd, key, value, lock_flag(pin)))
+		return -errno;
+	return 0;
+}
+
+int kv_pins_each(const struct kv_pins *pins, enum kv_pin pin, kv_pins_fn fn, void *context)
+{
+	LIBBPF_OPTS(bpf_map_batch_opts, opts, .elem_flags = lock_flag(pin));
+	const struct kv_pinned_map *map = &pins->map[pin];
+	_cleanup_free_ char *keys = NULL, *values = NULL;
+	__u32 cursor, size = BATCH, count;
+	bool first = true;
+	int err, rc;
+
+	if (map->fd < 0)
+		return 0;
+	for (;;) {
+		if (!keys) {
+			keys = calloc(size, map->key_size);
+			values = calloc(size, map->value_size);
+			if (!keys || !values)
+				return -ENOMEM;
+		}
+		count = size;
+		err = bpf_map_lookup_batch(map->fd, first ? NULL : &cursor, &cursor, keys, values,
+					   &count, &opts)
+			      ? -errno
+			      : 0;
+		if (err == -ENOSPC && !count && size < BATCH_MAX) {
+			size *= 2;
+			free(kv_take(keys));
+			free(kv_take(values));
+			continue;
+		}
+		if (err && err != -ENOENT)
+			return err;
+		for (__u32 i = 0; i < count; i++) {
+			rc = fn(keys + (size_t)i * map->key_size,
+				values + (size_t)i * map->value_size, context);
+			if (rc)
+				return rc;
+		}
+		if (err)
+			return 0;
+		first = false;
+	}
+}
