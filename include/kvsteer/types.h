@@ -28,6 +28,7 @@
 #else
 
 #include <arpa/inet.h>
+#include <linux/bpf.h> /* struct bpf_spin_lock */
 #include <linux/types.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -52,10 +53,6 @@ static inline long kv_loop(__u32 n, long (*step)(__u32 i, void *ctx), void *ctx)
 			return i + 1;
 	return n;
 }
-
-struct bpf_spin_lock {
-	__u32 val;
-};
 
 #endif /* __bpf__ */
 
