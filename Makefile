@@ -103,6 +103,7 @@ $$(B)/kv-$(1): $$(call objs,tools/$(1)) $$(B)/libkvsteer.a
 	$$(Q)$$(CC) $$(LDFLAGS) $$^ -o $$@ $$(LDLIBS)
 endef
 $(foreach t,$(TOOLS),$(eval $(call TOOL,$(t))))
+$(B)/kv-replay: LDLIBS += -lz
 
 # ---- tests ----
 # Unit tests are always built with the sanitizers: run `make SAN=1 units`.
