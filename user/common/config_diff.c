@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "common/config_diff.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/config_values.h"
+
+#define LIST_TEXT 112
+
+/* What a walk over two configurations carries; err stays once it is set. */
+struct walk {
+	struct kv_diff diff;
+	size_t room;
+	int err;
+};
+
+static void __attribute__((format(printf, 3, 4)))
+note(struct walk *w, struct kv_change change, const char *format, ...)
+{
+	va_list args;
+
+	if (w->diff.n == w->room) {
+		size_t room = w->room ? 2 * w->room : 16;
+		struct kv_change *changes = realloc(w->diff.changes, room * sizeof(*changes));
+
+		if (!changes) {
+			w->err = -ENOMEM;
+			return;
+		}
+		w->diff.changes = changes;
+		w->room = room;
+	}
+	va_start(args, format);
+	vsnprintf(change.text, sizeof(change.text), format, args);
+	va_end(args);
+	w->diff.changes[w->diff.n++] = change;
+}
+
+/* ---- the instance --------------------------------------------------------------------- */
+
+/* All of these size or place what is made once at start. */
+static void instance_text(struct walk *w, const char *key, const char *old, const char *new)
+{
+	if (strcmp(old, new))
+		note(w, (struct kv_change){KV_CHANGE_INSTANCE, .restart = true, .key = key},
+		     "%s: %s -> %s", key, old, new);
+}
+
+static void instance_count(struct walk *w, const char *key, __u64 old, __u64 new)
+{
+	char a[KV_VALUE_TEXT], b[KV_VALUE_TEXT];
+
+	snprintf(a, sizeof(a), "%llu", (unsigned long long)old);
+	snprintf(b, sizeof(b), "%llu", (unsigned long long)new);
+	instance_text(w, key, a, b);
+}
+
+static void instance_list(struct walk *w, const char *key, const void *old, __u32 n_old,
+			  const void *new, __u32 n_new, size_t entry)
+{
+	if (n_old != n_new || memcmp(old, new, entry * n_new))
+		note(w, (struct kv_change){KV_CHANGE_INSTANCE, .restart = true, .key = key},
+		     "%s: another list (%u -> %u entries)", key, n_old, n_new);
+}
+
+static void live_value(struct walk *w, const char *key, __u64 old, __u64 new,
+		       char *(*format)(__u64, char *))
+{
+	char a[KV_VALUE_TEXT], b[KV_VALUE_TEXT];
+
+	if (old != new)
+		note(w, (struct kv_change){KV_CHANGE_INSTANCE, .key = key}, "%s: %s -> %s", key,
+		     format(old, a), format(new, b));
+}
+
+static char *format_count(__u64 value, char *buf)
+{
+	snprintf(buf, KV_VALUE_TEXT, "%llu", (unsigned long long)value);
+	return buf;
+}
+
+static void diff_instance(struct walk *w, const struct kv_config *old, const struct kv_config *new)
+{
+	instance_text(w, "pin", old->pin, new->pin);
+	instance_text(w, "control", old->control, new->control);
+	instance_list(w, "interfaces", old->interfaces, old->n_interfaces, new->interfaces,
+		      new->n_interfaces, sizeof(*new->interfaces));
+	instance_list(w, "session_headers", old->session_headers, old->n_session_headers,
+		      new->session_headers, new->n_session_headers, sizeof(*new->session_headers));
+	instance_count(w, "max_backends", old->max_backends, new->max_backends);
+	instance_count(w, "upstreams_per_backend", old->upstreams_per_backend,
+		       new->upstreams_per_backend);
+	instance_count(w, "max_clients", old->max_clients, new->max_clients);
+	instance_count(w, "max_prefixes", old->max_prefixes, new->max_prefixes);
+	instance_count(w, "max_sessions", old->max_sessions, new->max_sessions);
+	live_value(w, "timeouts.client_idle", old->timeouts.client_idle_ms,
+		   new->timeouts.client_idle_ms, kv_format_duration);
+	live_value(w, "timeouts.response", old->timeouts.response_ms, new->timeouts.response_ms,
+		   kv_format_duration);
+	live_value(w, "timeouts.drain", old->timeouts.drain_ms, new->timeouts.drain_ms,
+		   kv_format_duration);
+	live_value(w, "timeouts.connect", old->timeouts.connect_ms, new->timeouts.connect_ms,
+		   kv_format_duration);
+	live_value(w, "limits.body", old->limits.body, new->limits.body, kv_format_bytes);
+	live_value(w, "limits.memory", old->limits.memory, new->limits.memory, kv_format_bytes);
+	live_value(w, "limits.clients", old->limits.clients, new->limits.clients, format_count);
+}
+
+/* ---- services and backends ------------------------------------------------------------ */
+
+static const struct kv_config_backend *same_backend(const struct kv_config_service *service,
+						    const struct kv_config_backend *backend)
+{
+	for (__u32 i = 0; service && i < service->n_backends; i++)
+		if (!strcmp(service->backends[i].name, backend->name) &&
+		    kv_addr_equal(&service->backends[i].address, &backend->address))
+			return &service->backends[i];
+	return NULL;
+}
+
+static char *format_listen(const struct kv_config_service *s, char buf[LIST_TEXT])
+{
+	char text[KV_ADDR_TEXT];
+	size_t n = 0;
+
+	buf[0] = 0;
+	for (__u32 i = 0; i < s->n_listen && n < LIST_TEXT; i++)
+		n += snprintf(buf + n, LIST_TEXT - n, "%s%s", n ? "," : "",
+			      kv_addr_format(&s->listen[i], text, sizeof(text)));
+	return buf;
+}
+
+static bool same_listen(const struct kv_config_service *a, const struct kv_config_service *b)
+{
+	return a->n_listen == b->n_listen &&
+	       !memcmp(a->listen, b->listen, a->n_listen * sizeof(*a->listen));
+}
+
+static void removed(struct walk *w, const struct kv_config *old, const struct kv_config *new)
+{
+	char text[KV_ADDR_TEXT];
+
+	for (__u32 i = 0; i < old->n_services; i++) {
+		const struct kv_config_service *was = &old->services[i];
+		const struct kv_config_service *now = kv_config_service(new, was->name);
+
+		for (__u32 j = 0; j < was->n_backends; j++)
+			if (!same_backend(now, &was->backends[j]))
+				note(w,
+				     (struct kv_change){KV_CHANGE_BACKEND_REMOVED,
+							.old_service = was, .new_service = now,
+							.old_backend = &was->backends[j]},
+				     "backend %s: removed from service %s (%s)",
+				     was->backends[j].name, was->name,
+				     kv_addr_format(&was->backends[j].address, text, sizeof(text)));
+		if (!now)
+			note(w, (struct kv_change){KV_CHANGE_SERVICE_REMOVED, .old_service = was},
+			     "service %s: removed", was->name);
+	}
+}
+
+static void added(struct walk *w, const struct kv_config *old, const struct kv_config *new)
+{
+	char text[KV_ADDR_TEXT], list[LIST_TEXT];
+
+	for (__u32 i = 0; i < new->n_services; i++) {
+		const struct kv_config_service *now = &new->services[i];
+		const struct kv_config_service *was = kv_config_service(old, now->name);
+
+		if (!was)
+			note(w, (struct kv_change){KV_CHANGE_SERVICE_ADDED, .new_service = now},
+			     "service %s: added (%s)", now->name, format_listen(now, list));
+		for (__u32 j = 0; j < now->n_backends; j++)
+			if (!same_backend(was, &now->backends[j]))
+				note(w,
+				     (struct kv_change){KV_CHANGE_BACKEND_ADDED, .old_service = was,
+							.new_service = now,
+							.new_backend = &now->backends[j]},
+				     "backend %s: added to service %s (%s)", now->backends[j].name,
+				     now->name,
+				     kv_addr_format(&now->backends[j].address, text, sizeof(text)));
+	}
+}
+
+static void service_values(struct walk *w, const struct kv_config_service *was,
+			   const struct kv_config_service *now)
+{
+	struct kv_change change = {KV_CHANGE_SERVICE, .old_service = was, .new_service = now};
+	char a[LIST_TEXT], b[LIST_TEXT];
+
+	if (!same_listen(was, now)) {
+		change.key = "listen";
+		note(w, change, "service %.63s: listen %s -> %s", now->name, format_listen(was, a),
+		     format_listen(now, b));
+	}
+	if (was->policy != now->policy) {
+		change.key = "policy";
+		note(w, change, "service %s: policy %s -> %s", now->name,
+		     kv_policy_name(was->policy), kv_policy_name(now->policy));
+	}
+	if (was->floor != now->floor) {
+		change.key = "floor";
+		note(w, change, "service %s: floor %u -> %u", now->name, was->floor, now->floor);
+	}
+	if (was->body_limit != now->body_limit) {
+		change.key = "body_limit";
+		note(w, change, "service %s: body_limit %s -> %s", now->name,
+		     kv_format_bytes(was->body_limit, a), kv_format_bytes(now->body_limit, b));
+	}
+}
+
+static void backend_value(struct walk *w, struct kv_change change, const char *key, __u64 old,
+			  __u64 new)
+{
+	change.key = key;
+	if (old != new)
+		note(w, change, "backend %s: %s %llu -> %llu", change.new_backend->name, key,
+		     (unsigned long long)old, (unsigned long long)new);
+}
+
+static void changed(struct walk *w, const struct kv_config *old, const struct kv_config *new)
+{
+	for (__u32 i = 0; i < new->n_services; i++) {
+		const struct kv_config_service *now = &new->services[i];
+		const struct kv_config_service *was = kv_config_service(old, now->name);
+
+		if (!was)
+			continue;
+		service_values(w, was, now);
+		for (__u32 j = 0; j < now->n_backends; j++) {
+			struct kv_change change = {
+				KV_CHANGE_BACKEND,
+				.old_service = was,
+				.new_service = now,
+				.old_backend = same_backend(was, &now->backends[j]),
+				.new_backend = &now->backends[j],
+			};
+
+			if (!change.old_backend)
+				continue;
+			backend_value(w, change, "capacity", change.old_backend->capacity,
+				      change.new_backend->capacity);
+			backend_value(w, change, "rate", change.old_backend->rate,
+				      change.new_backend->rate);
+		}
+	}
+}
+
+int kv_config_diff(const struct kv_config *old, const struct kv_config *new, struct kv_diff *ret)
+{
+	struct walk w = {0};
+
+	removed(&w, old, new);
+	added(&w, old, new);
+	diff_instance(&w, old, new);
+	changed(&w, old, new);
+	if (w.err) {
+		kv_diff_free(&w.diff);
+		return w.err;
+	}
+	*ret = w.diff;
+	return 0;
+}
+
+void kv_diff_free(struct kv_diff *diff)
+{
+	free(diff->changes);
+	*diff = (struct kv_diff){0};
+}

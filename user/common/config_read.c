@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "common/config_read.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/config_values.h"
+
+#define PATH_LEN 160
+#define QUOTE_LEN 96
+#define HOUR_MS (3600ull * 1000)
+#define GIB (1ull << 30)
+#define WORD_CHARS                                                                                 \
+	"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"                           \
+	"-._:[]"
+/* RFC 9110, section 5.6.2: token. */
+#define TOKEN_CHARS                                                                                \
+	"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"                           \
+	"!#$%&'*+-.^_`|~"
+
+struct rule {
+	const char *key;
+	int (*parse)(const char *text, __u64 *ret); /* NULL: not a number */
+	__u64 min;
+	__u64 max;
+	const char *expected;
+};
+
+#define COUNT kv_parse_count
+#define BYTES kv_parse_bytes
+#define TIME kv_parse_duration
+
+static const struct rule rules[] = {
+	{"pin", NULL, 0, 0, "an absolute path on a bpf file system, up to 255 bytes"},
+	{"control", NULL, 0, 0, "an absolute path, up to 107 bytes"},
+	{"interfaces", NULL, 0, 0, "a name of an interface, up to 15 bytes"},
+	{"session_headers", NULL, 0, 0, "a header name, up to 32 bytes"},
+	{"max_backends", COUNT, 1, 256, "a whole number from 1 to 256"},
+	{"upstreams_per_backend", COUNT, 64, 1024, "a multiple of 64 from 64 to 1024"},
+	{"max_clients", COUNT, 64, 4194304, "a whole number from 64 to 4194304"},
+	{"max_prefixes", COUNT, 1024, 67108864, "a whole number from 1024 to 67108864"},
+	{"max_sessions", COUNT, 64, 67108864, "a whole number from 64 to 67108864"},
+	{"client_idle", TIME, 1000, 24 * HOUR_MS, "a time with its unit from 1s to 24h"},
+	{"response", TIME, 1000, 24 * HOUR_MS, "a time with its unit from 1s to 24h"},
+	{"drain", TIME, 0, 24 * HOUR_MS, "a time with its unit from 0s to 24h"},
+	{"connect", TIME, 10, 60000, "a time with its unit from 10ms to 1min"},
+	{"body", BYTES, 1024, GIB, "a size from 1KiB to 1GiB"},
+	{"memory", BYTES, 16 << 20, 1024 * GIB, "a size from 16MiB to 1024GiB"},
+	{"clients", COUNT, 1, 4194304, "a whole number from 1 to 4194304"},
+	{"services", NULL, 0, 0, "a list of services"},
+	{"name", NULL, 0, 0, "1 to 63 letters, digits and -._:[]"},
+	{"listen", NULL, 0, 0, KV_ADDR_EXPECTED ", or *:PORT for any address"},
+	{"policy", NULL, 0, 0, NULL},
+	{"floor", COUNT, 0, 16777216, "tokens, from 0 to 16777216"},
+	{"body_limit", BYTES, 1024, GIB, "a size from 1KiB to 1GiB"},
+	{"address", NULL, 0, 0, KV_ADDR_EXPECTED},
+	{"capacity", kv_parse_capacity, 1, 1ull << 36,
+	 "tokens, or BLOCKSxSIZE as 8192x16, from 1 to 2^36 tokens in all"},
+	{"rate", COUNT, 1, 1000000000, "tokens per second, from 1 to 1000000000"},
+};
+
+static const struct {
+	const char *key;
+	const char *option;
+} options[] = {
+	{"pin", "--pin"},	{"control", "--control"},
+	{"listen", "--listen"}, {"interfaces", "--interface"},
+	{"policy", "--policy"}, {"address", "--backend"},
+};
+
+static const char *const default_session_headers[] = {
+	"x-session-id", "x-session-affinity", "x-claude-code-session-id", "session-id",
+	"session_id",	"x-smg-routing-key",  "x-dynamo-session-id",
+};
+
+static const struct rule *rule_of(const char *key)
+{
+	for (size_t i = 0; i < sizeof(rules) / sizeof(*rules); i++)
+		if (!strcmp(rules[i].key, key))
+			return &rules[i];
+	return NULL;
+}
+
+const char *kv_config_expected(const char *key)
+{
+	const struct rule *rule = rule_of(key);
+
+	if (!rule)
+		return "a value";
+	return rule->expected ? rule->expected : kv_policy_names();
+}
+
+/* The last word of a path, without its index. */
+static void key_of(const char *path, char *key, size_t size)
+{
+	const char *dot = strrchr(path, '.');
+	const char *word = dot ? dot + 1 : path;
+
+	snprintf(key, size, "%.*s", (int)strcspn(word, "["), word);
+}
+
+int kv_config_refuse(struct kv_tree *tree, const char *path, const char *format, ...)
+{
+	char message[KV_CONFIG_ERROR_LEN], key[PATH_LEN];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(message, sizeof(message), format, args);
+	va_end(args);
+	key_of(path, key, sizeof(key));
+	for (size_t i = 0; !tree->loaded && i < sizeof(options) / sizeof(*options); i++)
+		if (!strcmp(options[i].key, key))
+			path = options[i].option;
+	return kv_tree_refuse(tree, path, "%s", message);
+}
+
+/* ---- single values -------------------------------------------------------------------- */
+
+struct reader {
+	struct kv_tree *tree;
+	char scope[PATH_LEN]; /* "", "limits", "services[0].backends[1]" */
+};
+
+static int bad_value(struct reader *r, const char *key, const char *text)
+{
+	char path[2 * PATH_LEN], plain[PATH_LEN], quoted[QUOTE_LEN];
+
+	snprintf(path, sizeof(path), "%s%s%s", r->scope, *r->scope ? "." : "", key);
+	key_of(path, plain, sizeof(plain));
+	return kv_config_refuse(r->tree, path, "found %s: expected %s",
+				*text ? kv_quote(text, quoted, sizeof(quoted)) : "nothing",
+				kv_config_expected(plain));
+}
+
+/* A value that is not given leaves *value as it is: the default. */
+static int read_number(struct reader *r, const char *key, const char *text, __u64 *value)
+{
+	const struct rule *rule = rule_of(key);
+	__u64 number;
+
+	if (!text)
+		return 0;
+	if (rule->parse(text, &number) || number < rule->min || number > rule->max)
+		return bad_value(r, key, text);
+	*value = number;
+	return 0;
+}
+
+static int read_number32(struct reader *r, const char *key, const char *text, __u32 *value)
+{
+	__u64 number = *value;
+	int err = read_number(r, key, text, &number);
+
+	*value = number;
+	return err;
+}
+
+static int read_path(struct reader *r, const char *key, const char *text, const char *otherwise,
+		     char *ret, size_t size)
+{
+	if (text && (text[0] != '/' || strlen(text) >= size))
+		return bad_value(r, key, text);
+	snprintf(ret, size, "%s", text ? text : otherwise);
+	return 0;
+}
+
+static int read_name(struct reader *r, const char *text, char ret[KV_NAME_LEN])
+{
+	size_t len = strlen(text);
+
+	if (!len || len >= KV_NAME_LEN || strspn(text, WORD_CHARS) != len || text[0] == '-')
+		return bad_value(r, "name", text);
+	memcpy(ret, text, len + 1);
+	return 0;
+}
+
+/* As the kernel's dev_valid_name. */
+static int read_interface(struct reader *r, const char *key, const char *text, char ret[IFNAMSIZ])
+{
+	size_t len = strlen(text);
+
+	if (!len || len >= IFNAMSIZ || strpbrk(text, "/: \t\n\v\f\r") || !strcmp(text, ".") ||
+	    !strcmp(text, ".."))
+		return bad_value(r, key, text);
+	memcpy(ret, text, len + 1);
+	return 0;
+}
+
+static int read_header(struct reader *r, const char *key, const char *text,
+		       char ret[KV_CONFIG_HEADER_LEN])
+{
+	size_t len = strlen(text);
+
+	if (!len || len >= KV_CONFIG_HEADER_LEN || strspn(text, TOKEN_CHARS) != len)
+		return bad_value(r, key, text);
+	for (size_t i = 0; i <= len; i++)
+		ret[i] = tolower((unsigned char)text[i]);
+	return 0;
+}
+
+/* ---- the parts ------------------------------------------------------------------------ */
+
+static int read_lists(struct reader *r, const struct kv_raw_config *raw, struct kv_config *config)
+{
+	const size_t n_defaults =
+		sizeof(default_session_headers) / sizeof(*default_session_headers);
+	char key[64];
+	int err;
+
+	for (__u32 i = 0; i < raw->interfaces_count; i++) {
+		snprintf(key, sizeof(key), "interfaces[%u]", i);
+		err = read_interface(r, key, raw->interfaces[i], config->interfaces[i]);
+		if (err)
+			return err;
+		config->n_interfaces++;
+	}
+	for (__u32 i = 0; i < raw->session_headers_count; i++) {
+		snprintf(key, sizeof(key), "session_headers[%u]", i);
+		err = read_header(r, key, raw->session_headers[i], config->session_headers[i]);
+		if (err)
+			return err;
+		config->n_session_headers++;
+	}
+	/* An empty list is a choice: no session keys. */
+	if (raw->session_headers)
+		return 0;
+	for (size_t i = 0; i < n_defaults; i++)
+		strcpy(config->session_headers[i], default_session_headers[i]);
+	config->n_session_headers = n_defaults;
+	return 0;
+}
+
+static int read_instance(struct reader *r, const struct kv_raw_config *raw,
+			 struct kv_config *config)
+{
+	int err;
+
+	config->max_backends = 64;
+	config->upstreams_per_backend = 256;
+	config->max_clients = 65536;
+	config->max_prefixes = 1048576;
+	config->max_sessions = 131072;
+	err = read_path(r, "pin", raw->pin, KV_DEFAULT_PIN, config->pin, sizeof(config->pin))
+		?: read_path(r, "control", raw->control, KV_DEFAULT_CONTROL, config->control,
+			     sizeof(config->control))
+		?: read_number32(r, "max_backends", raw->max_backends, &config->max_backends)
+		?: read_number32(r, "upstreams_per_backend", raw->upstreams_per_backend,
+				 &config->upstreams_per_backend)
+		?: read_number32(r, "max_clients", raw->max_clients, &config->max_clients)
+		?: read_number32(r, "max_prefixes", raw->max_prefixes, &config->max_prefixes)
+		?: read_number32(r, "max_sessions", raw->max_sessions, &config->max_sessions)
+		?: read_lists(r, raw, config);
+	if (!err && config->upstreams_per_backend % 64)
+		return bad_value(r, "upstreams_per_backend", raw->upstreams_per_backend);
+	return err;
+}
+
+static int read_timeouts(struct reader *r, const struct kv_raw_timeouts *raw,
+			 struct kv_config *config)
+{
+	static const struct kv_raw_timeouts none;
+
+	config->timeouts.client_idle_ms = 5 * 60 * 1000;
+	config->timeouts.response_ms = 10 * 60 * 1000;
+	config->timeouts.drain_ms = 30 * 1000;
+	config->timeouts.connect_ms = 3 * 1000;
+	if (!raw)
+		raw = &none;
+	strcpy(r->scope, "timeouts");
+	return read_number(r, "client_idle", raw->client_idle, &config->timeouts.client_idle_ms)
+		?: read_number(r, "response", raw->response, &config->timeouts.response_ms)
+		?: read_number(r, "drain", raw->drain, &config->timeouts.drain_ms)
+		?: read_number(r, "connect", raw->connect, &config->timeouts.connect_ms);
+}
+
+static int read_limits(struct reader *r, const struct kv_raw_limits *raw, struct kv_config *config)
+{
+	static const struct kv_raw_limits none;
+
+	config->limits.body = 64ull << 20;
+	config->limits.memory = 1ull << 30;
+	config->limits.clients = config->max_clients;
+	if (!raw)
+		raw = &none;
+	strcpy(r->scope, "limits");
+	return read_number(r, "body", raw->body, &config->limits.body)
+		?: read_number(r, "memory", raw->memory, &config->limits.memory)
+		?: read_number32(r, "clients", raw->clients, &config->limits.clients);
+}
+
+static int read_backend(struct reader *r, const struct kv_raw_backend *raw,
+			struct kv_config_backend *backend)
+{
+	char text[KV_ADDR_TEXT];
+
+	if (kv_addr_parse(raw->address, &backend->address) || kv_addr_is_any(&backend->address))
+		return bad_value(r, "address", raw->address);
+	return read_name(r, raw->name ?: kv_addr_format(&backend->address, text, sizeof(text)),
+			 backend->name)
+		?: read_number(r, "capacity", raw->capacity, &backend->capacity)
+		?: read_number(r, "rate", raw->rate, &backend->rate);
+}
+
+static int read_service_values(struct reader *r, const struct kv_raw_service *raw,
+			       struct kv_config_service *service)
+{
+	char key[64];
+	int err = read_name(r, raw->name, service->name)
+		?: read_number32(r, "floor", raw->floor, &service->floor)
+		?: read_number(r, "body_limit", raw->body_limit, &service->body_limit);
+
+	if (err)
+		return err;
+	if (raw->policy && kv_policy_parse(raw->policy, &service->policy))
+		return bad_value(r, "policy", raw->policy);
+	for (__u32 i = 0; i < raw->listen_count; i++) {
+		snprintf(key, sizeof(key), "listen[%u]", i);
+		if (kv_addr_parse(raw->listen[i], &service->listen[i]))
+			return bad_value(r, key, raw->listen[i]);
+		service->n_listen++;
+	}
+	return 0;
+}
+
+static int read_service(struct reader *r, const struct kv_raw_service *raw, __u32 index,
+			struct kv_config_service *service)
+{
+	/* Capacity and rate of the service are its backends' defaults. */
+	struct kv_config_backend defaults = {.capacity = 262144, .rate = 16000};
+	int err;
+
+	snprintf(r->scope, sizeof(r->scope), "services[%u]", index);
+	err = read_service_values(r, raw, service)
+		?: read_number(r, "capacity", raw->capacity, &defaults.capacity)
+		?: read_number(r, "rate", raw->rate, &defaults.rate);
+	if (err || !raw->backends_count)
+		return err;
+	service->backends = calloc(raw->backends_count, sizeof(*service->backends));
+	if (!service->backends)
+		return -ENOMEM;
+	for (__u32 i = 0; i < raw->backends_count; i++) {
+		snprintf(r->scope, sizeof(r->scope), "services[%u].backends[%u]", index, i);
+		service->backends[i] = defaults;
+		service->n_backends++;
+		err = read_backend(r, &raw->backends[i], &service->backends[i]);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+int kv_config_read(struct kv_config *config, const struct kv_raw_config *raw, struct kv_tree *tree)
+{
+	struct reader r = {.tree = tree};
+	int err = read_instance(&r, raw, config) ?: read_timeouts(&r, raw->timeouts, config)
+		?: read_limits(&r, raw->limits, config);
+
+	if (err)
+		return err;
+	config->services = calloc(raw->services_count, sizeof(*config->services));
+	if (!config->services)
+		return -ENOMEM;
+	for (__u32 i = 0; i < raw->services_count; i++) {
+		config->services[i].body_limit = config->limits.body;
+		config->n_services++;
+		err = read_service(&r, &raw->services[i], i, &config->services[i]);
+		if (err)
+			return err;
+	}
+	return kv_config_verify(config, tree);
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "common/config_schema.h"
+
+#include <stdint.h>
+
+#include "common/config.h"
+
+#define OPTIONAL (CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL)
+#define TEXT(type, key, flags) CYAML_FIELD_STRING_PTR(#key, flags, type, key, 0, CYAML_UNLIMITED)
+#define LIST(type, key, flags, entry, min, max)                                                    \
+	CYAML_FIELD_SEQUENCE(#key, flags, type, key, entry, min, max)
+#define BELOW(type, key, fields) CYAML_FIELD_MAPPING_PTR(#key, OPTIONAL, type, key, fields)
+
+static const cyaml_schema_value_t text_entry = {
+	CYAML_VALUE_STRING(CYAML_FLAG_POINTER, char *, 0, CYAML_UNLIMITED),
+};
+
+static const cyaml_schema_field_t backend_fields[] = {
+	TEXT(struct kv_raw_backend, name, OPTIONAL),
+	TEXT(struct kv_raw_backend, address, CYAML_FLAG_POINTER),
+	TEXT(struct kv_raw_backend, capacity, OPTIONAL),
+	TEXT(struct kv_raw_backend, rate, OPTIONAL),
+	CYAML_FIELD_END,
+};
+
+static const cyaml_schema_value_t backend_entry = {
+	CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct kv_raw_backend, backend_fields),
+};
+
+static const cyaml_schema_field_t service_fields[] = {
+	TEXT(struct kv_raw_service, name, CYAML_FLAG_POINTER),
+	LIST(struct kv_raw_service, listen, CYAML_FLAG_POINTER, &text_entry, 1, KV_CONFIG_LISTENS),
+	TEXT(struct kv_raw_service, policy, OPTIONAL),
+	TEXT(struct kv_raw_service, floor, OPTIONAL),
+	TEXT(struct kv_raw_service, body_limit, OPTIONAL),
+	TEXT(struct kv_raw_service, capacity, OPTIONAL),
+	TEXT(struct kv_raw_service, rate, OPTIONAL),
+	LIST(struct kv_raw_service, backends, OPTIONAL, &backend_entry, 0, KV_MAX_BACKENDS),
+	CYAML_FIELD_END,
+};
+
+static const cyaml_schema_value_t service_entry = {
+	CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct kv_raw_service, service_fields),
+};
+
+static const cyaml_schema_field_t timeout_fields[] = {
+	TEXT(struct kv_raw_timeouts, client_idle, OPTIONAL),
+	TEXT(struct kv_raw_timeouts, response, OPTIONAL),
+	TEXT(struct kv_raw_timeouts, drain, OPTIONAL),
+	TEXT(struct kv_raw_timeouts, connect, OPTIONAL),
+	CYAML_FIELD_END,
+};
+
+static const cyaml_schema_field_t limit_fields[] = {
+	TEXT(struct kv_raw_limits, body, OPTIONAL),
+	TEXT(struct kv_raw_limits, memory, OPTIONAL),
+	TEXT(struct kv_raw_limits, clients, OPTIONAL),
+	CYAML_FIELD_END,
+};
+
+static const cyaml_schema_field_t config_fields[] = {
+	TEXT(struct kv_raw_config, pin, OPTIONAL),
+	TEXT(struct kv_raw_config, control, OPTIONAL),
+	LIST(struct kv_raw_config, interfaces, OPTIONAL, &text_entry, 0, KV_CONFIG_INTERFACES),
+	LIST(struct kv_raw_config, session_headers, OPTIONAL, &text_entry, 0,
+	     KV_CONFIG_SESSION_HEADERS),
+	TEXT(struct kv_raw_config, max_backends, OPTIONAL),
+	TEXT(struct kv_raw_config, upstreams_per_backend, OPTIONAL),
+	TEXT(struct kv_raw_config, max_clients, OPTIONAL),
+	TEXT(struct kv_raw_config, max_prefixes, OPTIONAL),
+	TEXT(struct kv_raw_config, max_sessions, OPTIONAL),
+	BELOW(struct kv_raw_config, timeouts, timeout_fields),
+	BELOW(struct kv_raw_config, limits, limit_fields),
+	LIST(struct kv_raw_config, services, CYAML_FLAG_POINTER, &service_entry, 1,
+	     KV_MAX_SERVICES),
+	CYAML_FIELD_END,
+};
+
+const cyaml_schema_value_t kv_raw_schema = {
+	CYAML_VALUE_MAPPING(CYAML_FLAG_POINTER, struct kv_raw_config, config_fields),
+};
+
+/* No log: kv_tree_check has already said everything that could go wrong. */
+const cyaml_config_t kv_raw_cyaml = {
+	.mem_fn = cyaml_mem,
+	.flags = CYAML_CFG_NO_ALIAS,
+};

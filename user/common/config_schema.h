@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The shape of the file, as libcyaml loads it: every single value as text, converted by config.c.
+ */
+#ifndef KVSTEER_CONFIG_SCHEMA_H
+#define KVSTEER_CONFIG_SCHEMA_H
+
+#include <cyaml/cyaml.h>
+
+/* A missing value is NULL, a missing list has a count of 0. */
+struct kv_raw_backend {
+	char *name;
+	char *address;
+	char *capacity;
+	char *rate;
+};
+
+struct kv_raw_service {
+	char *name;
+	char **listen;
+	unsigned int listen_count;
+	char *policy;
+	char *floor;
+	char *body_limit;
+	char *capacity;
+	char *rate;
+	struct kv_raw_backend *backends;
+	unsigned int backends_count;
+};
+
+struct kv_raw_timeouts {
+	char *client_idle;
+	char *response;
+	char *drain;
+	char *connect;
+};
+
+struct kv_raw_limits {
+	char *body;
+	char *memory;
+	char *clients;
+};
+
+struct kv_raw_config {
+	char *pin;
+	char *control;
+	char **interfaces;
+	unsigned int interfaces_count;
+	char **session_headers;
+	unsigned int session_headers_count;
+	char *max_backends;
+	char *upstreams_per_backend;
+	char *max_clients;
+	char *max_prefixes;
+	char *max_sessions;
+	struct kv_raw_timeouts *timeouts;
+	struct kv_raw_limits *limits;
+	struct kv_raw_service *services;
+	unsigned int services_count;
+};
+
+extern const cyaml_schema_value_t kv_raw_schema;
+extern const cyaml_config_t kv_raw_cyaml;
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The YAML text as a tree that knows lines: libcyaml loads values but tells neither where one
+ * stood nor what was expected. Checked here by libcyaml's own schema, loaded there.
+ */
+#ifndef KVSTEER_CONFIG_TREE_H
+#define KVSTEER_CONFIG_TREE_H
+
+#include <cyaml/cyaml.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <yaml.h>
+
+struct kv_tree {
+	const char *name; /* of the file, for messages */
+	yaml_document_t document;
+	bool loaded;
+	bool *visited; /* by node */
+	char *err;
+	size_t errlen;
+};
+
+/* 0, -EINVAL with err written, or -ENOMEM. kv_tree_free in any case. */
+int kv_tree_load(struct kv_tree *tree, const char *name, const char *text, size_t len, char *err,
+		 size_t errlen);
+void kv_tree_free(struct kv_tree *tree);
+
+/* What a value of a key must look like, as text for messages. */
+typedef const char *(*kv_tree_expected)(const char *key);
+
+/* Unknown, repeated and missing keys; a mapping, list or single value where another is due. */
+int kv_tree_check(struct kv_tree *tree, const cyaml_schema_value_t *schema,
+		  kv_tree_expected expected);
+
+/* "services[0].backends[2].rate": 1-based line of that value, or of the innermost thing on the way
+ * to it that exists. */
+size_t kv_tree_line(struct kv_tree *tree, const char *path);
+
+/* Writes "name:line: path: message" to err and returns -EINVAL. */
+int kv_tree_refuse(struct kv_tree *tree, const char *path, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* For messages: text in quotes, short, without control characters. */
+char *kv_quote(const char *text, char *buf, size_t size);
+
+#endif
