@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Learning and settling: what a dispatched request leaves behind. Included by steer.h.
+ *
+ * A prefix entry states a fact: this backend is given these blocks. So its rungs are learned at the
+ * backend that serves it, diverted or not: it does get the cache, and an entry has places for
+ * several holders, so that knowing the new one does not forget the home. A session has one place
+ * only: there the intended home stays, so that one diverted request does not move a conversation
+ * away from its cache. Under price a move is never a diversion: with all costs in, the choice is
+ * where the request, and so the conversation, is best served.
+ */
+#ifndef KVSTEER_LEARN_H
+#define KVSTEER_LEARN_H
+
+#include "load.h"
+
+/* ---- the clock ----------------------------------------------------------------------- */
+
+/* Do the tokens up to an entry move to the front of the cache with this request? If they were not
+ * there, or if they have not been touched in this generation (a generation lasts one capacity). */
+KV_INLINE bool kv_enters(const struct kv_steer *st, __u64 holder)
+{
+	__u64 capacity = st->capacity ? st->capacity : 1, age;
+
+	if (!holder || kv_holder_epoch(holder) != (st->epoch & 0xfff))
+		return true;
+	age = kv_holder_age(holder, st->clock);
+	return age > st->clock || (st->clock - age) / capacity < st->clock / capacity;
+}
+
+static long kv_find_step(__u32 j, void *ctx)
+{
+	struct kv_steer *st = kv_steer_of(ctx);
+
+	st->found = st->holder[j & (KV_HOLDERS - 1)];
+	if (st->found && kv_holder_backend(st->found) == st->choice.backend)
+		return 1;
+	st->found = 0;
+	return 0;
+}
+
+static long kv_enter_rung_step(__u32 i, void *ctx)
+{
+	struct kv_steer *st = kv_steer_of(ctx);
+	struct kv_rung *r = &st->query.rungs[i & (KV_MAX_RUNGS - 1)];
+	struct kv_prefix *p = kv_world_prefix(r->hash);
+
+	st->found = 0;
+	if (p) {
+		kv_prefix_copy(st->holder, p);
+		kv_loop(KV_HOLDERS, kv_find_step, &st);
+	}
+	if (kv_enters(st, st->found))
+		st->entered += kv_left(r->depth, st->prev);
+	st->prev = r->depth;
+	return 0;
+}
+
+/* Without rungs all of the prompt enters, but for what its session has there already. */
+KV_INLINE void kv_enter_session(struct kv_steer *st)
+{
+	struct kv_session *s = NULL;
+
+	st->entered = st->need;
+	if (st->query.session && st->choice.matched)
+		s = kv_world_session(st->query.session);
+	if (s && kv_holder_backend(s->holder) == st->choice.backend && !kv_enters(st, s->holder))
+		st->entered = st->choice.own;
+}
+
+/* ---- holders ------------------------------------------------------------------------- */
+
+/* The word that replaces old. What has been confirmed once stays so: a failing request says
+ * nothing about what was there before it. */
+KV_INLINE __u64 kv_learned(const struct kv_steer *st, __u64 old, const struct kv_backend *b)
+{
+	__u64 flags = KV_HOLDER_TENTATIVE;
+
+	if (old && kv_holder_backend(old) == st->choice.backend && kv_holder_live(old, b))
+		flags = old & (KV_HOLDER_TENTATIVE | KV_HOLDER_TOLD);
+	return kv_holder_make(st->choice.backend, st->epoch, st->clock, flags);
+}
+
+/* Which place to write: this backend's own, else a free one, else a dead one, else the one
+ * that is furthest through its backend's cache. */
+static long kv_place_step(__u32 j, void *ctx)
+{
+	struct kv_steer *st = kv_steer_of(ctx);
+	__u64 h = st->holder[j & (KV_HOLDERS - 1)], worth;
+	__u32 id = kv_holder_backend(h);
+	struct kv_backend *b;
+
+	if (!h) {
+		worth = KV_PLACE_FREE;
+	} else if (id == st->choice.backend) {
+		worth = KV_PLACE_OWN;
+	} else {
+		b = kv_world_backend(id);
+		worth = KV_PLACE_DEAD;
+		if (b && kv_holder_live(h, b))
+			worth = kv_holder_age(h, b->clock) * 1024 / (b->capacity ? b->capacity : 1);
+	}
+	if (worth > st->load || !j) {
+		st->load = worth;
+		st->place = j;
+	}
+	return worth == KV_PLACE_OWN;
+}
+
+static long kv_learn_rung_step(__u32 i, void *ctx)
+{
+	struct kv_steer *st = kv_steer_of(ctx);
+	__u64 hash = st->query.rungs[i & (KV_MAX_RUNGS - 1)].hash, old;
+	struct kv_backend *b = kv_world_backend(st->choice.backend);
+	struct kv_prefix *p = kv_world_prefix(hash);
+
+	if (!p) {
+		p = kv_world_prefix_create(hash);
+		kv_world_count(p ? KV_CNT_prefix_inserted : KV_CNT_prefix_full);
+	}
+	if (!p || !b)
+		return 0;
+	/* Another CPU may take the place first: look again, but not for ever. */
+	for (__u32 tries = 0; tries < 4; tries++) {
+		kv_prefix_copy(st->holder, p);
+		kv_loop(KV_HOLDERS, kv_place_step, &st);
+		old = st->holder[st->place & (KV_HOLDERS - 1)];
+		if (kv_atomic_cas(&p->holder[st->place & (KV_HOLDERS - 1)], old,
+				  kv_learned(st, old, b)) == old) {
+			if (st->load < KV_PLACE_DEAD)
+				kv_world_count(KV_CNT_holder_evicted);
+			break;
+		}
+	}
+	return 0;
+}
+
+KV_INLINE void kv_learn_session(struct kv_steer *st, const struct kv_backend *b)
+{
+	struct kv_session *s = kv_world_session(st->query.session);
+	struct kv_backend *home;
+	__u64 old;
+
+	if (!s) {
+		s = kv_world_session_create(st->query.session);
+		kv_world_count(s ? KV_CNT_session_inserted : KV_CNT_session_full);
+		if (!s)
+			return;
+	}
+	old = kv_read_once(s->holder);
+	if (old && st->choice.intended != st->choice.backend &&
+	    kv_holder_backend(old) == st->choice.intended) {
+		home = kv_world_backend(st->choice.intended);
+		if (home && kv_holder_live(old, home))
+			return;
+	}
+	if (kv_atomic_cas(&s->holder, old, kv_learned(st, old, b)) != old)
+		return; /* a sibling's entry is as good */
+	s->body_len = st->query.body_len;
+	s->total = st->query.total;
+}
+
+/* Charges the chosen backend and learns what it is about to hold. d is filled whole; without a
+ * choice it is empty, and settling it does nothing. */
+KV_ENTRY void kv_steer_commit(struct kv_steer *st, struct kv_dispatch *d)
+{
+	struct kv_backend *b = kv_world_backend(st->choice.backend);
+	struct kv_service *svc = kv_world_service(st->query.service);
+
+	d->backend = st->choice.backend;
+	d->charged_tokens = 0;
+	d->charged_request = 0;
+	d->unconfirmed = 0;
+	d->at_ns = st->now;
+	d->query = st->query;
+	if (!b || !svc)
+		return;
+
+	kv_world_count(KV_CNT_decisions);
+	if (st->choice.best)
+		kv_world_count(KV_CNT_matches);
+	if (st->choice.matched < st->choice.best)
+		kv_world_count(KV_CNT_diverted);
+
+	kv_atomic_add(&b->inflight_tokens, st->choice.own);
+	kv_atomic_add(&b->inflight_requests, 1);
+	kv_atomic_add(&b->requests, 1);
+	kv_atomic_add(&b->prompt_tokens, st->need);
+	kv_atomic_add(&b->matched_tokens, st->need - st->choice.own);
+	kv_used_add(svc, st->now, st->choice.own);
+	d->charged_tokens = st->choice.own;
+	d->charged_request = 1;
+	d->unconfirmed = 1;
+
+	st->epoch = b->epoch;
+	st->capacity = b->capacity;
+	st->clock = kv_read_once(b->clock);
+	st->entered = 0;
+	st->prev = 0;
+	if (st->query.n_rungs)
+		kv_loop(st->query.n_rungs, kv_enter_rung_step, &st);
+	else
+		kv_enter_session(st);
+	st->clock = kv_atomic_fetch_add(&b->clock, st->entered) + st->entered;
+	kv_loop(st->query.n_rungs, kv_learn_rung_step, &st);
+	if (st->query.session)
+		kv_learn_session(st, b);
+}
+
+/* ---- settling ------------------------------------------------------------------------ */
+
+/* Turns this dispatch's tentative entries (of one rung, or its session's) into confirmed ones, or
+ * takes them back. A sibling of the same burst may have settled them before. */
+KV_INLINE void kv_settle_holder(__u64 *holder, __u32 backend, bool confirm)
+{
+	__u64 h = kv_read_once(*holder);
+
+	if (!(h & KV_HOLDER_TENTATIVE) || kv_holder_backend(h) != backend)
+		return;
+	if (kv_atomic_cas(holder, h, confirm ? h & ~KV_HOLDER_TENTATIVE : 0) == h && !confirm)
+		kv_world_count(KV_CNT_unlearned);
+}
+
+KV_INLINE long kv_settle_rung(__u32 i, struct kv_dispatch *d, bool confirm)
+{
+	struct kv_prefix *p = kv_world_prefix(d->query.rungs[i & (KV_MAX_RUNGS - 1)].hash);
+
+	if (p)
+		for (__u32 j = 0; j < KV_HOLDERS; j++)
+			kv_settle_holder(&p->holder[j], d->backend, confirm);
+	return 0;
+}
+
+static long kv_confirm_step(__u32 i, void *ctx)
+{
+	return kv_settle_rung(i, *(struct kv_dispatch **)ctx, true);
+}
+
+static long kv_unlearn_step(__u32 i, void *ctx)
+{
+	return kv_settle_rung(i, *(struct kv_dispatch **)ctx, false);
+}
+
+KV_INLINE void kv_settle(struct kv_dispatch *d, bool confirm)
+{
+	struct kv_backend *b = kv_world_backend(d->backend);
+	struct kv_session *s;
+	__u32 tokens;
+
+	if (!b)
+		return;
+	tokens = kv_atomic_xchg(&d->charged_tokens, 0);
+	if (tokens)
+		kv_atomic_add(&b->inflight_tokens, -(__u64)tokens);
+	if (!kv_atomic_xchg(&d->unconfirmed, 0))
+		return;
+	kv_loop(d->query.n_rungs, confirm ? kv_confirm_step : kv_unlearn_step, &d);
+	s = d->query.session ? kv_world_session(d->query.session) : NULL;
+	if (s)
+		kv_settle_holder(&s->holder, d->backend, confirm);
+}
+
+KV_INLINE void kv_settle_request(struct kv_dispatch *d)
+{
+	struct kv_backend *b = kv_world_backend(d->backend);
+
+	if (b && kv_atomic_xchg(&d->charged_request, 0))
+		kv_atomic_add(&b->inflight_requests, -1ull);
+}
+
+KV_ENTRY void kv_dispatch_answered(struct kv_dispatch *d)
+{
+	kv_settle(d, true);
+}
+
+KV_ENTRY void kv_dispatch_finished(struct kv_dispatch *d)
+{
+	kv_settle(d, true);
+	kv_settle_request(d);
+}
+
+KV_ENTRY void kv_dispatch_failed(struct kv_dispatch *d)
+{
+	kv_settle(d, false);
+	kv_settle_request(d);
+}
+
+#endif /* KVSTEER_LEARN_H */

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What is read off a backend, a holder, a service: load, life, utilisation. Included by steer.h. */
+#ifndef KVSTEER_LOAD_H
+#define KVSTEER_LOAD_H
+
+KV_INLINE __u32 kv_saturate(__u64 x)
+{
+	return x > 0xffffffff ? 0xffffffff : x;
+}
+
+/* What is left to compute of a prompt. */
+KV_INLINE __u32 kv_left(__u32 need, __u32 matched)
+{
+	return need > matched ? need - matched : 0;
+}
+
+/* ---- backends ------------------------------------------------------------------------ */
+
+KV_INLINE __u64 kv_rate(const struct kv_backend *b)
+{
+	return b->rate ? b->rate : 1;
+}
+
+/* A count in flight. Below zero it would be another's fault; it must not look like a full queue. */
+KV_INLINE __u64 kv_count(const __u64 *count)
+{
+	__u64 n = kv_read_once(*count);
+
+	return n >> 63 ? 0 : n;
+}
+
+KV_INLINE __u64 kv_wait(const struct kv_backend *b)
+{
+	return kv_saturate(kv_count(&b->inflight_tokens));
+}
+
+/* 1/1024 tokens at this backend's rate, in 1/1024 ms. */
+KV_INLINE __u64 kv_time(__u64 tokens1024, const struct kv_backend *b)
+{
+	return tokens1024 * 1000 / kv_rate(b);
+}
+
+/* ---- holders ------------------------------------------------------------------------- */
+
+#define KV_CLOCK_MASK ((1ull << 40) - 1)
+#define KV_CLOCK_AHEAD (1ull << 32) /* an entry may be newer than our reading of the clock */
+
+/* Tokens that have entered the backend's cache since: estimates the LRU stack distance. */
+KV_INLINE __u64 kv_holder_age(__u64 holder, __u64 clock)
+{
+	__u64 age = (clock - kv_holder_clock(holder)) & KV_CLOCK_MASK;
+
+	return age > KV_CLOCK_MASK - KV_CLOCK_AHEAD ? 0 : age;
+}
+
+KV_INLINE bool kv_holder_live(__u64 holder, const struct kv_backend *b)
+{
+	if (b->state != KV_BACKEND_UP || kv_holder_epoch(holder) != (b->epoch & 0xfff))
+		return false;
+	return holder & KV_HOLDER_TOLD || kv_holder_age(holder, b->clock) < b->capacity;
+}
+
+KV_INLINE void kv_prefix_copy(__u64 *to, const struct kv_prefix *p)
+{
+	for (__u32 j = 0; j < KV_HOLDERS; j++)
+		to[j] = kv_read_once(p->holder[j]);
+}
+
+/* ---- utilisation --------------------------------------------------------------------- */
+
+/* Uncached tokens dispatched, decaying with KV_UTIL_TAU_NS, as of now. */
+KV_INLINE __u64 kv_used(const struct kv_service *svc, __u64 now)
+{
+	__u64 used = kv_count(&svc->used_tokens), at = kv_read_once(svc->used_at);
+
+	/* Clocks of two CPUs may differ by a little. */
+	return now > at ? kv_scale(used, kv_exp_decay(now - at, KV_UTIL_TAU_NS)) : used;
+}
+
+/* Decays in steps, so that rounding does not matter and many CPUs need no lock: who moves
+ * used_at takes off what has faded since. */
+KV_INLINE void kv_used_add(struct kv_service *svc, __u64 now, __u32 tokens)
+{
+	__u64 at = kv_read_once(svc->used_at), used;
+
+	if (now > at && now - at >= KV_UTIL_STEP_NS &&
+	    kv_atomic_cas(&svc->used_at, at, now) == at) {
+		used = kv_count(&svc->used_tokens);
+		used -= kv_scale(used, kv_exp_decay(now - at, KV_UTIL_TAU_NS));
+		kv_atomic_add(&svc->used_tokens, -used);
+	}
+	kv_atomic_add(&svc->used_tokens, tokens);
+}
+
+/* p = u / (1 - u) in 1/1024, u = used / (rate × 30 s), p at most KV_PRICE_MAX. */
+KV_INLINE __u32 kv_price(__u64 used, __u64 rate)
+{
+	__u64 room = rate * (KV_UTIL_TAU_NS / 1000000000);
+
+	if (used * (KV_PRICE_MAX + 1) >= room * KV_PRICE_MAX)
+		return KV_PRICE_MAX * 1024;
+	return used * 1024 / (room - used);
+}
+
+#endif /* KVSTEER_LOAD_H */

@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Deciding: candidates, what each is believed to hold, and the policies. Included by steer.h. */
+#ifndef KVSTEER_POLICY_H
+#define KVSTEER_POLICY_H
+
+#include "load.h"
+
+/* bpf_loop takes its context from the stack: loops pass a pointer to the pointer to the state. */
+#define kv_steer_of(ctx) (*(struct kv_steer **)(ctx))
+
+/* ---- candidates ---------------------------------------------------------------------- */
+
+KV_INLINE bool kv_is_candidate(const struct kv_steer *st, __u32 id)
+{
+	return st->known[id >> 6 & (KV_MAX_BACKENDS / 64 - 1)] >> (id & 63) & 1;
+}
+
+KV_INLINE void kv_candidate_add(struct kv_steer *st, __u32 id)
+{
+	struct kv_backend *b = kv_world_backend(id);
+	__u32 n = st->n;
+
+	if (!b || id >= KV_MAX_BACKENDS || n >= KV_MAX_BACKENDS)
+		return;
+	if (b->state != KV_BACKEND_UP || id == st->query.exclude || kv_is_candidate(st, id))
+		return;
+	st->known[id >> 6 & (KV_MAX_BACKENDS / 64 - 1)] |= 1ull << (id & 63);
+	st->match[id & (KV_MAX_BACKENDS - 1)] = 0;
+	st->candidate[n & (KV_MAX_BACKENDS - 1)] = id;
+	st->n = n + 1;
+	st->rates += kv_rate(b);
+	st->requests += kv_count(&b->inflight_requests);
+}
+
+static long kv_scan_step(__u32 i, void *ctx)
+{
+	struct kv_steer *st = kv_steer_of(ctx);
+	struct kv_service *svc = kv_world_service(st->query.service);
+
+	if (!svc || i >= KV_MAX_BACKENDS)
+		return 1;
+	kv_candidate_add(st, svc->backends[i]);
+	return 0;
+}
+
+static long kv_sample_step(__u32 i, void *ctx)
+{
+	struct kv_steer *st = kv_steer_of(ctx);
+	struct kv_service *svc = kv_world_service(st->query.service);
+	__u32 at;
+
+	(void)i;
+	if (!svc || st->n >= 2)
+		return 1;
+	at = kv_world_random() % (st->listed ? st->listed : 1);
+	if (at < KV_MAX_BACKENDS)
+		kv_candidate_add(st, svc->backends[at]);
+	return 0;
+}
+
+/* ---- matches ------------------------------------------------------------------------- */
+
+/* In a fleet too large to scan, holders become candidates by being found. */
+KV_INLINE void kv_match_note(struct kv_steer *st, __u64 holder, __u32 tokens)
+{
+	__u32 id = kv_holder_backend(holder);
+	struct kv_backend *b = kv_world_backend(id);
+
+	if (!b || id >= KV_MAX_BACKENDS || !tokens || tokens < st->floor ||
+	    !kv_holder_live(holder, b))
+		return;
+	if (!kv_is_candidate(st, id)) {
+		if (st->scan || b->service != st->query.service)
+			return;
+		kv_candidate_add(st, id);
+		if (!kv_is_candidate(st, id))
+			return;
+	}
+	id &= KV_MAX_BACKENDS - 1;
+	if (st->match[id])
+		return;
+	st->match[id] = tokens;
+	st->matched++;
+	if (tokens > st->choice.best)
+		st->choice.best = tokens;
+}
+
+static long kv_match_holder_step(__u32 j, void *ctx)
+{
+	struct kv_steer *st = kv_steer_of(ctx);
+	__u64 holder = st->holder[j & (KV_HOLDERS - 1)];
+
+	if (holder)
+		kv_match_note(st, holder, st->depth);
+	return 0;
+}
+
+/* Deepest rung first: a backend's first live entry is its match. */
+static long kv_match_rung_step(__u32 i, void *ctx)
+{
+	struct kv_steer *st = kv_steer_of(ctx);
+	__u32 at = (st->query.n_rungs - 1 - i) & (KV_MAX_RUNGS - 1);
+	struct kv_prefix *p;
+
+	st->depth = st->query.rungs[at].depth;
+	if (st->depth < st->floor)
+		return 1;
+	p = kv_world_prefix(st->query.rungs[at].hash);
+	if (!p)
+		return 0;
+	kv_prefix_copy(st->holder, p);
+	kv_loop(KV_HOLDERS, kv_match_holder_step, &st);
+	return st->scan && st->matched == st->n;
+}
+
+/*
+ * A session says where its last request went and how long that was; what this one is longer by
+ * is new. One that is shorter has been cut, and what it was cut by is taken to differ too. Rungs,
+ * where there are any, know better: one session key may carry several conversations.
+ */
+KV_INLINE void kv_match_session(struct kv_steer *st)
+{
+	struct kv_session *s = kv_world_session(st->query.session);
+	__u64 was, is;
+
+	if (!s || !s->holder)
+		return;
+	was = s->total;
+	is = st->query.total;
+	if (!was || !is) {
+		was = s->body_len;
+		is = st->query.body_len;
+	}
+	if (is < was)
+		was = 2 * is > was ? 2 * is - was : 0;
+	if (!st->query.total || !s->total)
+		was /= KV_BYTES_PER_TOKEN;
+	kv_match_note(st, s->holder, kv_saturate(was));
+}
+
+/* ---- policies ------------------------------------------------------------------------ */
+
+/* What backend i of the candidates would cost: time, so that unequal engines compare. */
+static long kv_score_step(__u32 i, void *ctx)
+{
+	struct kv_steer *st = kv_steer_of(ctx);
+	__u32 id = st->candidate[i & (KV_MAX_BACKENDS - 1)];
+	struct kv_backend *b = kv_world_backend(id);
+	__u64 wait, cost, tie;
+	__u32 match;
+
+	if (!b)
+		return 0;
+	match = st->match[id & (KV_MAX_BACKENDS - 1)];
+	wait = kv_wait(b);
+	cost = kv_time(wait * 1024 + (__u64)kv_left(st->need, match) * st->weight, b);
+	/* The cache that has taken in least is the one with room for a new conversation. */
+	tie = st->policy == KV_POLICY_LEAST ? kv_count(&b->inflight_requests) : b->clock;
+	if (cost < st->cost || (cost == st->cost && tie < st->tie)) {
+		st->cost = cost;
+		st->tie = tie;
+		st->pick = id;
+	}
+	if (st->policy != KV_POLICY_STICKY)
+		return 0;
+	wait = kv_time(wait * 1024, b);
+	if (wait < st->least_wait)
+		st->least_wait = wait;
+	if (!match || (__u64)match * 100 < (__u64)st->need * KV_STICKY_KEEP)
+		return 0;
+	if (wait < st->near_wait ||
+	    (wait == st->near_wait &&
+	     (match > st->near_match || (match == st->near_match && b->clock < st->near_clock)))) {
+		st->near = id;
+		st->near_wait = wait;
+		st->near_match = match;
+		st->near_clock = b->clock;
+	}
+	return 0;
+}
+
+/*
+ * price: own work is paid by all who come after, waiting by this request alone, so own work weighs
+ * 1 + p, p = u / (1 - u) at utilisation u. No threshold and no release rule: an idle fleet
+ * minimises the time to the first token, a busy one saves work. ttft: p = 0. least: waiting alone.
+ * sticky: among holders of most of the prompt the least loaded, unless its queue leads by too
+ * much, then as ttft (llm-d's rule of August 2026, to compare with).
+ */
+KV_INLINE void kv_choose_cost(struct kv_steer *st)
+{
+	st->weight = st->policy == KV_POLICY_LEAST ? 0 : 1024 + st->choice.price;
+	st->cost = st->tie = st->least_wait = st->near_wait = ~0ull;
+	st->near_clock = 0;
+	st->near_match = 0;
+	st->near = KV_NONE;
+	kv_loop(st->n, kv_score_step, &st);
+	st->choice.intended = st->pick;
+	if (st->near == KV_NONE)
+		return;
+	st->choice.intended = st->near;
+	if (st->near_wait - st->least_wait <= KV_STICKY_LEAD_MS * 1024ull)
+		st->pick = st->near;
+}
+
+KV_INLINE __u32 kv_candidate(const struct kv_steer *st, __u32 at)
+{
+	return st->candidate[at & (KV_MAX_BACKENDS - 1)];
+}
+
+/* Two at random, the less loaded of them: what is left when nothing can be known of a request.
+ * A sampled fleet has drawn its two already. */
+KV_INLINE void kv_choose_p2c(struct kv_steer *st)
+{
+	__u32 one = 0, two = 1, n = st->n;
+	struct kv_backend *a, *b;
+	__u64 wait_a, wait_b;
+
+	st->pick = kv_candidate(st, 0);
+	if (n >= 2) {
+		if (st->scan) {
+			one = kv_world_random() % n;
+			two = kv_world_random() % (n - 1);
+			two += two >= one;
+		}
+		st->pick = kv_candidate(st, one);
+		a = kv_world_backend(st->pick);
+		b = kv_world_backend(kv_candidate(st, two));
+		if (a && b) {
+			wait_a = kv_time(kv_wait(a) * 1024, a);
+			wait_b = kv_time(kv_wait(b) * 1024, b);
+			if (wait_b < wait_a ||
+			    (wait_b == wait_a &&
+			     kv_count(&b->inflight_requests) < kv_count(&a->inflight_requests)))
+				st->pick = kv_candidate(st, two);
+		}
+	}
+	st->choice.intended = st->pick;
+}
+
+/* Highest random weight; st->load is the bound, st->cost and st->tie the best weights so far
+ * among all and among those below the bound. */
+static long kv_hash_step(__u32 i, void *ctx)
+{
+	struct kv_steer *st = kv_steer_of(ctx);
+	__u32 id = kv_candidate(st, i);
+	struct kv_backend *b = kv_world_backend(id);
+	__u64 weight = kv_mix(st->key ^ kv_mix(id + 1));
+
+	if (!b)
+		return 0;
+	if (weight >= st->cost) {
+		st->cost = weight;
+		st->choice.intended = id;
+	}
+	if (weight >= st->tie && kv_count(&b->inflight_requests) < st->load) {
+		st->tie = weight;
+		st->pick = id;
+	}
+	return 0;
+}
+
+/* Rendezvous hashing with bounded load: the key's home, or while that has more than its share of
+ * the requests in flight, the next one. No memory: the same key goes the same way anywhere. */
+KV_INLINE void kv_choose_hash(struct kv_steer *st)
+{
+	st->load = (KV_HASH_BOUND * (st->requests + 1) + 100 * st->n - 1) / (100 * st->n);
+	st->cost = st->tie = 0;
+	kv_loop(st->n, kv_hash_step, &st);
+	if (st->pick == KV_NONE) /* the counts moved under us */
+		st->pick = st->choice.intended;
+}
+
+/* The shallowest rung that is worth something: what a group of prompts has in common. */
+static long kv_key_step(__u32 i, void *ctx)
+{
+	struct kv_steer *st = kv_steer_of(ctx);
+
+	i &= KV_MAX_RUNGS - 1;
+	st->key = st->query.rungs[i].hash;
+	return st->query.rungs[i].depth >= st->floor;
+}
+
+KV_INLINE void kv_choose(struct kv_steer *st, __u32 turn)
+{
+	st->pick = KV_NONE;
+	st->key = st->query.session;
+	if (st->policy == KV_POLICY_HASH && !st->key)
+		kv_loop(st->query.n_rungs, kv_key_step, &st);
+
+	if (st->policy == KV_POLICY_ROUND_ROBIN)
+		st->choice.intended = st->pick = kv_candidate(st, turn % st->n);
+	else if (st->policy == KV_POLICY_HASH && st->key)
+		kv_choose_hash(st);
+	else if (st->policy == KV_POLICY_LEAST ||
+		 (st->need && st->policy != KV_POLICY_P2C && st->policy != KV_POLICY_HASH))
+		kv_choose_cost(st);
+	else
+		kv_choose_p2c(st);
+}
+
+/* ---- the decision -------------------------------------------------------------------- */
+
+KV_INLINE void kv_steer_reset(struct kv_steer *st)
+{
+	__builtin_memset(&st->choice, 0, sizeof(st->choice));
+	st->choice.backend = KV_NONE;
+	st->choice.intended = KV_NONE;
+	__builtin_memset(st->known, 0, sizeof(st->known));
+	if (st->query.n_rungs > KV_MAX_RUNGS)
+		st->query.n_rungs = KV_MAX_RUNGS;
+	st->need = st->query.total;
+	if (!st->need)
+		st->need = kv_saturate(st->query.body_len / KV_BYTES_PER_TOKEN);
+	st->now = kv_world_ns();
+	st->n = 0;
+	st->matched = 0;
+	st->rates = 0;
+	st->requests = 0;
+}
+
+KV_ENTRY int kv_steer_decide(struct kv_steer *st)
+{
+	struct kv_service *svc = kv_world_service(st->query.service);
+	struct kv_backend *b;
+	__u32 turn = 0;
+
+	kv_steer_reset(st);
+	if (!svc)
+		return -ENOENT;
+	st->policy = svc->policy;
+	st->floor = svc->floor;
+	st->listed = svc->n_backends;
+	st->scan = st->listed <= KV_SCAN_MAX || st->policy == KV_POLICY_HASH ||
+		   st->policy == KV_POLICY_ROUND_ROBIN;
+	if (st->policy == KV_POLICY_ROUND_ROBIN)
+		turn = kv_atomic_fetch_add(&svc->turn, 1);
+
+	if (!st->scan)
+		kv_loop(8, kv_sample_step, &st);
+	if (!st->n) { /* also a large fleet that is mostly down */
+		st->scan = 1;
+		kv_loop(st->listed, kv_scan_step, &st);
+	}
+	if (!st->n)
+		return -ENOENT;
+	if (st->query.n_rungs)
+		kv_loop(st->query.n_rungs, kv_match_rung_step, &st);
+	else if (st->query.session)
+		kv_match_session(st);
+
+	if (st->policy == KV_POLICY_PRICE)
+		st->choice.price = kv_price(kv_used(svc, st->now),
+					    st->scan ? st->rates : st->rates / st->n * st->listed);
+	kv_choose(st, turn);
+
+	b = kv_world_backend(st->pick);
+	if (!b)
+		return -ENOENT;
+	st->choice.backend = st->pick;
+	st->choice.matched = st->match[st->pick & (KV_MAX_BACKENDS - 1)];
+	st->choice.own = kv_left(st->need, st->choice.matched);
+	st->choice.wait = kv_saturate(kv_wait(b));
+	return 0;
+}
+
+#endif /* KVSTEER_POLICY_H */
