@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * A request's way through the engine: prompts, the prefill queue (first in first out, one at
+ * a time, uncached tokens over the rate), then one token per decode interval.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <xxhash.h>
+
+#include "completion.h"
+
+#define DEFAULT_TOKENS 16
+#define TOKENS_MAX 1000000
+
+static void prefill_next(struct engine *e);
+
+static double now_s(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec + t.tv_nsec / 1e9;
+}
+
+static void answer_free(struct answer *a)
+{
+	a->conn->job = NULL;
+	free(a->n_blocks);
+	free(a->hashes);
+	free(a);
+}
+
+static void after(struct answer *a, double at, event_callback_fn fn)
+{
+	double s = at - now_s();
+	struct timeval tv = {0};
+
+	if (s > 0) {
+		tv.tv_sec = s;
+		tv.tv_usec = (s - tv.tv_sec) * 1e6;
+	}
+	evtimer_assign(&a->conn->timer, a->engine->base, fn, a);
+	evtimer_add(&a->conn->timer, &tv);
+}
+
+static void cancel(struct conn *c)
+{
+	struct answer *a = (struct answer *)c->job;
+	struct engine *e = a->engine;
+
+	event_del(&c->timer);
+	if (a->waiting) {
+		TAILQ_REMOVE(&e->queue, a, link);
+		e->stats.waiting--;
+	} else {
+		e->stats.running--;
+	}
+	answer_free(a);
+	if (e->prefilling == a) {
+		e->prefilling = NULL;
+		prefill_next(e);
+	}
+}
+
+/* One event is one chunk. */
+static void emit(struct conn *c, struct buf *b)
+{
+	conn_addf(c, "%zx\r\n", b->len);
+	conn_add(c, buf_head(b), b->len);
+	conn_add(c, "\r\n", 2);
+}
+
+static void finish(struct answer *a)
+{
+	struct conn *c = a->conn;
+
+	a->engine->stats.generation_tokens += a->max_tokens * a->n_prompts;
+	a->engine->stats.running--;
+	answer_free(a);
+	conn_done(c);
+}
+
+static void whole(struct answer *a)
+{
+	struct buf b = {0};
+
+	wire_whole(a, &b);
+	conn_head(a->conn, 200, "application/json", b.len, "");
+	conn_add(a->conn, buf_head(&b), b.len);
+	buf_free(&b);
+	finish(a);
+}
+
+static void decode(evutil_socket_t fd, short what, void *arg)
+{
+	struct answer *a = arg;
+	struct conn *c = a->conn;
+	double step = a->engine->opt->decode_ms / 1000, now = now_s();
+
+	(void)fd;
+	(void)what;
+	if (!a->stream) {
+		whole(a);
+		return;
+	}
+	while (a->sent_tokens < a->max_tokens && a->first + a->sent_tokens * step <= now) {
+		wire_token(a, a->sent_tokens++, emit);
+		if (c->rst_after_tokens >= 0 && (uint64_t)c->rst_after_tokens <= a->sent_tokens) {
+			conn_rst(c);
+			return;
+		}
+	}
+	if (a->sent_tokens == a->max_tokens) {
+		wire_end(a, emit);
+		conn_add(c, "0\r\n\r\n", 5);
+		finish(a);
+		return;
+	}
+	after(a, a->first + a->sent_tokens * step, decode);
+	if (!c->in_loop)
+		conn_run(c);
+}
+
+/* The prompt is in the cache, and the first token is there. */
+static void answer_begin(struct answer *a)
+{
+	double rest = (a->max_tokens - 1) * a->engine->opt->decode_ms / 1000;
+
+	a->first = now_s();
+	a->engine->stats.ttft_count++;
+	a->engine->stats.ttft_sum += a->first - a->arrived;
+	if (a->stream) {
+		conn_head(a->conn, 200, "text/event-stream; charset=utf-8", -1, "");
+		wire_begin(a, emit);
+	} else if (rest > 0) {
+		after(a, a->first + rest, decode);
+		return;
+	}
+	decode(-1, 0, a);
+}
+
+static void prefill_done(evutil_socket_t fd, short what, void *arg)
+{
+	struct answer *a = arg;
+	struct engine *e = a->engine;
+	uint64_t *h = a->hashes;
+
+	(void)fd;
+	(void)what;
+	for (uint32_t k = 0; k < a->n_prompts; h += a->n_blocks[k], k++)
+		cache_insert(e->cache, h, a->n_blocks[k]);
+	e->prefilling = NULL;
+	prefill_next(e);
+	answer_begin(a);
+}
+
+static void prefill_next(struct engine *e)
+{
+	struct answer *a = TAILQ_FIRST(&e->queue);
+	uint32_t bs = e->opt->block_size;
+	double took;
+
+	if (!a || e->prefilling)
+		return;
+	TAILQ_REMOVE(&e->queue, a, link);
+	a->waiting = false;
+	e->stats.waiting--;
+	e->stats.running++;
+	e->prefilling = a;
+	uint64_t *h = a->hashes;
+	for (uint32_t k = 0; k < a->n_prompts; h += a->n_blocks[k], k++)
+		a->cached += (uint64_t)cache_match(e->cache, h, a->n_blocks[k]) * bs;
+	/* the last token is always computed: its logits are needed */
+	if (a->cached >= a->prompt_tokens)
+		a->cached -= bs;
+	e->stats.queries += a->prompt_tokens;
+	e->stats.hits += a->cached;
+	e->stats.prompt_tokens += a->prompt_tokens;
+	took = e->opt->rate > 0 ? (a->prompt_tokens - a->cached) / e->opt->rate : 0;
+	after(a, now_s() + took, prefill_done);
+}
+
+static void hash_prompts(struct answer *a, const struct ask *ask)
+{
+	uint32_t block = a->engine->opt->block_size * 4, total = 0, at = 0;
+
+	a->n_prompts = ask->prompts.n;
+	a->n_blocks = calloc(a->n_prompts, sizeof(*a->n_blocks));
+	for (uint32_t k = 0; k < a->n_prompts; k++)
+		total += ask->prompts.prompt[k].tokens.len / block;
+	a->hashes = calloc(total + 1, sizeof(*a->hashes));
+	if (!a->n_blocks || !a->hashes)
+		exit(1);
+	for (uint32_t k = 0; k < a->n_prompts; k++) {
+		const struct prompt *p = &ask->prompts.prompt[k];
+		uint64_t h = XXH3_64bits_withSeed(a->model, strlen(a->model), p->ids);
+		const char *bytes = buf_head(&p->tokens);
+
+		a->seed = XXH3_64bits_withSeed(bytes, p->tokens.len, a->seed + h);
+		a->prompt_tokens += prompt_tokens(p);
+		a->n_blocks[k] = p->tokens.len / block;
+		for (uint32_t i = 0; i < a->n_blocks[k]; i++) {
+			h = XXH3_64bits_withSeed(bytes + (size_t)i * block, block, h);
+			a->hashes[at++] = h;
+		}
+	}
+}
+
+static struct answer *answer_new(struct conn *c, int api, const struct ask *ask)
+{
+	const char *model = ask->model ? ask->model : c->engine->opt->model;
+	struct answer *a = calloc(1, sizeof(*a));
+	struct buf b = {0};
+
+	if (!a)
+		exit(1);
+	a->job.cancel = cancel;
+	a->conn = c;
+	a->engine = c->engine;
+	a->api = api;
+	a->stream = ask->stream;
+	a->usage = ask->usage;
+	a->max_tokens = ask->max_tokens;
+	a->arrived = now_s();
+	buf_json(&b, model, strlen(model));
+	snprintf(a->model, sizeof(a->model), "%.*s", (int)b.len, buf_head(&b));
+	buf_free(&b);
+	c->job = &a->job;
+	return a;
+}
+
+static bool value_after(struct slice body, const char *key, struct slice *ret)
+{
+	const char *at = memmem(body.p, body.n, key, strlen(key)), *end = body.p + body.n;
+
+	if (!at)
+		return false;
+	for (at += strlen(key); at < end && (*at == ' ' || *at == ':'); at++)
+		;
+	*ret = (struct slice){at, end - at};
+	return true;
+}
+
+/* Instant mode reads only the two ends of a body: at 220 KB, JSON would be most of the time. */
+static void ask_instant(struct slice body, struct ask *ask)
+{
+	struct slice ends[2] = {{body.p, body.n < 256 ? body.n : 256}, {body.p, 0}}, v;
+
+	if (body.n > 256)
+		ends[1] = (struct slice){body.p + (body.n > 512 ? body.n - 256 : 256),
+					 body.n > 512 ? 256 : body.n - 256};
+	for (int i = 0; i < 2; i++) {
+		if (value_after(ends[i], "\"stream\"", &v) && v.n && *v.p == 't')
+			ask->stream = true;
+		if (value_after(ends[i], "\"include_usage\"", &v) && v.n && *v.p == 't')
+			ask->usage = true;
+		if (value_after(ends[i], "\"max_tokens\"", &v))
+			for (ask->max_tokens = 0;
+			     v.n && *v.p >= '0' && *v.p <= '9' && ask->max_tokens < TOKENS_MAX;
+			     v.p++, v.n--)
+				ask->max_tokens = ask->max_tokens * 10 + (*v.p - '0');
+	}
+}
+
+static void completion_instant(struct conn *c, int api)
+{
+	struct slice body = c->req.body;
+	struct ask ask = {.max_tokens = DEFAULT_TOKENS};
+	struct answer *a;
+
+	ask_instant(body, &ask);
+	if (!ask.max_tokens)
+		ask.max_tokens = 1;
+	a = answer_new(c, api, &ask);
+	a->n_prompts = 1;
+	a->seed = XXH3_64bits(body.p, body.n);
+	a->prompt_tokens = (body.n + 3) / 4;
+	a->engine->stats.prompt_tokens += a->prompt_tokens;
+	a->engine->stats.queries += a->prompt_tokens;
+	a->engine->stats.running++;
+	answer_begin(a);
+}
+
+static uint64_t max_tokens(yyjson_val *root)
+{
+	static const char *const names[] = {"max_tokens", "max_completion_tokens",
+					    "max_output_tokens"};
+	yyjson_val *v = yyjson_obj_get(yyjson_obj_get(root, "sampling_params"), "max_new_tokens");
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names) && !yyjson_is_uint(v); i++)
+		v = yyjson_obj_get(root, names[i]);
+	return yyjson_is_uint(v) ? yyjson_get_uint(v) : DEFAULT_TOKENS;
+}
+
+void completion_request(struct conn *c, int api)
+{
+	const char *why = "the body is not JSON";
+	struct ask ask = {0};
+	struct answer *a;
+	yyjson_doc *doc;
+	yyjson_val *root;
+	int err;
+
+	if (c->engine->opt->instant) {
+		completion_instant(c, api);
+		return;
+	}
+	doc = yyjson_read(c->req.body.p, c->req.body.n, 0);
+	root = yyjson_doc_get_root(doc);
+	err = doc ? prompts_read(root, api, &ask.prompts, &why) : -1;
+	ask.max_tokens = max_tokens(root);
+	if (!err && (!ask.max_tokens || ask.max_tokens > TOKENS_MAX)) {
+		why = "max_tokens is 1 to 1000000";
+		err = -1;
+	}
+	if (err) {
+		conn_error(c, 400, why);
+	} else {
+		ask.model = yyjson_get_str(yyjson_obj_get(root, "model"));
+		ask.stream = yyjson_get_bool(yyjson_obj_get(root, "stream"));
+		ask.usage = yyjson_get_bool(
+			yyjson_obj_get(yyjson_obj_get(root, "stream_options"), "include_usage"));
+		a = answer_new(c, api, &ask);
+		hash_prompts(a, &ask);
+		a->waiting = true;
+		a->engine->stats.waiting++;
+		TAILQ_INSERT_TAIL(&a->engine->queue, a, link);
+		prefill_next(a->engine);
+	}
+	prompts_free(&ask.prompts);
+	yyjson_doc_free(doc);
+}
+
+void tokenize_request(struct conn *c)
+{
+	yyjson_doc *doc = yyjson_read(c->req.body.p, c->req.body.n, 0);
+	yyjson_val *root = yyjson_doc_get_root(doc);
+	int api = yyjson_obj_get(root, "messages") ? API_CHAT : API_COMPLETIONS;
+	const char *why = "the body is not JSON";
+	struct prompts prompts = {0};
+	struct buf b = {0};
+
+	if (!doc || prompts_read(root, api, &prompts, &why)) {
+		conn_error(c, 400, why);
+	} else {
+		struct prompt *p = &prompts.prompt[0];
+		uint32_t n = prompt_tokens(p), zero = 0;
+
+		buf_add(&p->tokens, &zero, 4ul * n - p->tokens.len);
+		buf_printf(&b, "{\"count\":%u,\"max_model_len\":%u,\"tokens\":[", n,
+			   c->engine->opt->max_model_len);
+		for (uint32_t i = 0; i < n; i++) {
+			uint32_t t;
+
+			memcpy(&t, buf_head(&p->tokens) + 4ul * i, 4);
+			buf_printf(&b, "%s%u", i ? "," : "", t);
+		}
+		buf_str(&b, "],\"token_strs\":null}");
+		conn_answer(c, 200, "application/json", buf_head(&b), b.len);
+	}
+	buf_free(&b);
+	prompts_free(&prompts);
+	yyjson_doc_free(doc);
+}
+
+void detokenize_request(struct conn *c)
+{
+	yyjson_doc *doc = yyjson_read(c->req.body.p, c->req.body.n, 0);
+	yyjson_val *tokens = yyjson_obj_get(yyjson_doc_get_root(doc), "tokens"), *t;
+	struct buf text = {0}, b = {0};
+	size_t i, max;
+
+	yyjson_arr_foreach (tokens, i, max, t) {
+		uint32_t v = yyjson_get_uint(t);
+
+		buf_add(&text, &v, sizeof(v));
+	}
+	while (text.len && !buf_head(&text)[text.len - 1])
+		text.len--;
+	buf_str(&b, "{\"prompt\":\"");
+	buf_json(&b, buf_head(&text), text.len);
+	buf_str(&b, "\"}");
+	if (yyjson_is_arr(tokens))
+		conn_answer(c, 200, "application/json", buf_head(&b), b.len);
+	else
+		conn_error(c, 400, "tokens: an array is needed");
+	buf_free(&text);
+	buf_free(&b);
+	yyjson_doc_free(doc);
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Requests that generate: prompts, their way through the engine, and the answers' wire text. */
+#ifndef ENGINE_COMPLETION_H
+#define ENGINE_COMPLETION_H
+
+#include <yyjson.h>
+
+#include "engine.h"
+
+enum api { API_CHAT, API_COMPLETIONS, API_MESSAGES, API_RESPONSES, API_GENERATE };
+
+#define PROMPTS_MAX 64
+
+/* Tokens of a prompt: real ids, or the text's bytes four at a time, zeros behind the last. */
+struct prompt {
+	struct buf tokens; /* u32, little-endian */
+	bool ids;
+};
+
+struct prompts {
+	struct prompt prompt[PROMPTS_MAX];
+	uint32_t n;
+};
+
+/* What a body asks for. */
+struct ask {
+	struct prompts prompts;
+	const char *model; /* NULL: not named */
+	uint64_t max_tokens;
+	bool stream, usage;
+};
+
+uint32_t prompt_tokens(const struct prompt *p);
+int prompts_read(yyjson_val *root, int api, struct prompts *ret, const char **ret_why);
+void prompts_free(struct prompts *p);
+
+struct answer {
+	struct job job;
+	struct conn *conn;
+	struct engine *engine;
+	TAILQ_ENTRY(answer) link;
+	int api;
+	bool stream, usage, waiting;
+	char model[160]; /* as the inside of a JSON string */
+	uint64_t seed;	 /* of the text: the hash of the prompt */
+	uint32_t n_prompts;
+	uint32_t *n_blocks;
+	uint64_t *hashes; /* all prompts' blocks, one after another */
+	uint64_t prompt_tokens, cached, max_tokens, sent_tokens;
+	double arrived, first; /* s, CLOCK_MONOTONIC */
+};
+
+/* wire.c: events go through emit, one by one */
+void wire_whole(const struct answer *a, struct buf *out);
+void wire_begin(const struct answer *a, void (*emit)(struct conn *, struct buf *));
+void wire_token(const struct answer *a, uint64_t i, void (*emit)(struct conn *, struct buf *));
+void wire_end(const struct answer *a, void (*emit)(struct conn *, struct buf *));
+
+#endif
