@@ -19,7 +19,7 @@
 #define LOAD_MAX_TARGETS 16
 #define LOAD_MAX_HEADERS 16
 #define LOAD_MAX_WATCHED 16
-#define LOAD_IOVS 4
+#define LOAD_IOVS 5 /* head, chunk size, prompt, tail, last chunk */
 #define LOAD_HEAD_MAX 16384
 
 struct load_options {
@@ -41,6 +41,7 @@ struct load_options {
 	unsigned int tails;   /* distinct requests that are made ahead */
 	uint64_t seed;
 	bool hint;
+	bool chunked;
 	bool stream;
 	unsigned int max_tokens;
 	uint64_t expect_events;

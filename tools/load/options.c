@@ -30,6 +30,7 @@ static const char usage[] =
 	"  --seed N           of the tails (1)\n"
 	"  --stream           ask for server-sent events, and check them\n"
 	"  --max-tokens N     (1)\n"
+	"  --chunked          send the body, or an empty one, chunked\n"
 	"  --hint             send KV-Prefix, made ahead\n"
 	"check\n"
 	"  --expect-bytes N   length of every answer's body\n"
@@ -56,6 +57,7 @@ enum {
 	OPT_SEED,
 	OPT_STREAM,
 	OPT_MAX_TOKENS,
+	OPT_CHUNKED,
 	OPT_HINT,
 	OPT_EXPECT_BYTES,
 	OPT_EXPECT_EVENTS,
@@ -82,6 +84,7 @@ static const struct option names[] = {
 	{"seed", required_argument, NULL, OPT_SEED},
 	{"stream", no_argument, NULL, OPT_STREAM},
 	{"max-tokens", required_argument, NULL, OPT_MAX_TOKENS},
+	{"chunked", no_argument, NULL, OPT_CHUNKED},
 	{"hint", no_argument, NULL, OPT_HINT},
 	{"expect-bytes", required_argument, NULL, OPT_EXPECT_BYTES},
 	{"expect-events", required_argument, NULL, OPT_EXPECT_EVENTS},
@@ -203,6 +206,9 @@ static int set(struct load_options *o, int opt, const char *arg)
 		return 0;
 	case OPT_STREAM:
 		o->stream = true;
+		return 0;
+	case OPT_CHUNKED:
+		o->chunked = true;
 		return 0;
 	case OPT_HINT:
 		o->hint = true;

@@ -77,7 +77,7 @@ static int read_file(const char *path, char **ret_data, size_t *ret_len)
 
 /* The pieces of one request, before it has a head. */
 struct pieces {
-	struct iovec part[3];
+	struct iovec part[LOAD_IOVS - 1];
 	int n;
 	size_t len;
 };
@@ -121,8 +121,11 @@ static int make_head(const struct load_options *o, const struct pieces *p, char 
 	for (unsigned int i = 0; i < o->n_headers && at < (int)size; i++)
 		at += snprintf(out + at, size - at, "%s\r\n", o->headers[i]);
 	if (p->n && at < (int)size)
-		at += snprintf(out + at, size - at,
-			       "Content-Type: application/json\r\nContent-Length: %zu\r\n", p->len);
+		at += snprintf(out + at, size - at, "Content-Type: application/json\r\n");
+	if (o->chunked && at < (int)size)
+		at += snprintf(out + at, size - at, "Transfer-Encoding: chunked\r\n");
+	else if (p->n && at < (int)size)
+		at += snprintf(out + at, size - at, "Content-Length: %zu\r\n", p->len);
 	if (o->hint && at < (int)size) {
 		n = hint_line(o, p, scratch, out + at, size - at);
 		if (n < 0)
@@ -134,15 +137,41 @@ static int make_head(const struct load_options *o, const struct pieces *p, char 
 	return at < (int)size ? at : -E2BIG;
 }
 
-static int make_request(const struct load_options *o, const struct pieces *p, char *scratch,
+/* Puts one chunk around the body, and the last chunk behind it. */
+static int make_chunked(const struct pieces *body, struct pieces *ret)
+{
+	static char only_last[] = "0\r\n\r\n", end[] = "\r\n0\r\n\r\n";
+	char *size;
+	int n;
+
+	if (!body->len) {
+		add_piece(ret, only_last, sizeof(only_last) - 1);
+		return 0;
+	}
+	n = asprintf(&size, "%zx\r\n", body->len);
+	if (n < 0)
+		return -ENOMEM;
+	add_piece(ret, size, n);
+	for (int i = 0; i < body->n; i++)
+		add_piece(ret, body->part[i].iov_base, body->part[i].iov_len);
+	add_piece(ret, end, sizeof(end) - 1);
+	return 0;
+}
+
+static int make_request(const struct load_options *o, const struct pieces *body, char *scratch,
 			struct load_request *ret)
 {
 	char head[HEAD_ROOM], *copy;
-	int n = make_head(o, p, scratch, head, sizeof(head));
+	int err, n = make_head(o, body, scratch, head, sizeof(head));
+	struct pieces chunked = {0};
+	const struct pieces *p = o->chunked ? &chunked : body;
 	size_t keep, at;
 
 	if (n < 0)
 		return n;
+	err = o->chunked ? make_chunked(body, &chunked) : 0;
+	if (err)
+		return err;
 	ret->len = n + p->len;
 	keep = ret->len <= COPY_LIMIT ? ret->len : (size_t)n;
 	copy = malloc(keep);
@@ -187,7 +216,7 @@ static int make_all(const struct load_options *o, char **prompts, const size_t *
 	char *tail;
 	int err;
 
-	/* Prompts differ in length by nothing, given bodies are one. */
+	/* All prompts have one length, a given body is alone. */
 	scratch = malloc(lens[0] + o->tail_bytes + 64);
 	if (!scratch)
 		return -ENOMEM;

@@ -1,0 +1,260 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Medians over the rounds of a bench, its table, bench.json and what was to be reached."""
+
+import argparse
+import json
+from statistics import median
+
+WORKS = {
+    "small": "small POST",
+    "prompt": "220 KB prompt",
+    "answer": "50 MB answer",
+    "streams": "SSE stream",
+}
+PEERS = ("nginx", "haproxy")
+
+
+def load(path):
+    with open(path, encoding="utf-8") as f:
+        return [json.loads(line) for line in f]
+
+
+def rows_of(runs):
+    """One row per work, connections and name, in the order of the first round."""
+    groups = {}
+    for run in runs:
+        groups.setdefault((run["work"], run["connections"], run["name"]), []).append(run)
+    # A round begins with another name each: the names' own order is that of the first round.
+    order = list(dict.fromkeys(r["name"] for r in runs))
+    rows = []
+    for work, connections, name in sorted(
+        groups, key=lambda k: (list(WORKS).index(k[0]), k[1], order.index(k[2]))
+    ):
+        group = groups[work, connections, name]
+        requests = sum(r["requests"] for r in group)
+        rows.append(
+            {
+                "work": work,
+                "name": name,
+                "connections": connections,
+                "body_bytes": group[0]["body_bytes"],
+                "rounds": len(group),
+                "requests": requests,
+                "errors": sum(r["errors"] for r in group),
+                "rps": round(median(r["rps"] for r in group), 1),
+                "p50_us": round(median(r["p50_us"] for r in group), 1),
+                "p99_us": round(median(r["p99_us"] for r in group), 1),
+                "cpu_us_per_request": None
+                if name == "direct"
+                else round(median(r["watched_cpu_us_per_request"] for r in group), 3),
+                "machine_us_per_request": round(
+                    median(r["machine_busy_us_per_request"] for r in group), 1
+                ),
+                "hashes": sorted({r["body_xxh3"] for r in group if "body_xxh3" in r}),
+                "kernel_share": round(sum(r["express"] for r in group) / requests, 3)
+                if name.startswith("kvsteer") and requests
+                else None,
+            }
+        )
+    for row in rows:
+        direct = find(rows, row["work"], row["connections"], "direct")
+        row["added_p50_us"] = round(row["p50_us"] - direct["p50_us"], 1) if direct else None
+        row["ratio_to_direct"] = (
+            round(row["rps"] / direct["rps"], 3) if direct and direct["rps"] else None
+        )
+    return rows
+
+
+def find(rows, work, connections, name):
+    for row in rows:
+        if (row["work"], row["connections"], row["name"]) == (work, connections, name):
+            return row
+    return None
+
+
+def number(value, digits=0):
+    return "-" if value is None else f"{value:,.{digits}f}"
+
+
+def print_table(rows):
+    head = ("work", "conns", "name", "req/s", "of direct", "p50 us", "p99 us", "added p50",
+            "router CPU us/req", "machine CPU us/req", "errors")  # fmt: skip
+    lines = [head]
+    last = None
+    for r in rows:
+        here = (r["work"], r["connections"])
+        lines.append(
+            (
+                WORKS[r["work"]] if here != last else "",
+                str(r["connections"]) if here != last else "",
+                r["name"],
+                number(r["rps"], 1 if r["rps"] < 1000 else 0),
+                number(r["ratio_to_direct"], 2),
+                number(r["p50_us"]),
+                number(r["p99_us"]),
+                "" if r["name"] == "direct" else number(r["added_p50_us"], 1),
+                number(r["cpu_us_per_request"], 2),
+                number(r["machine_us_per_request"]),
+                str(r["errors"]),
+            )
+        )
+        last = here
+    widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
+    for n, line in enumerate(lines):
+        print("  ".join(c.ljust(w) if i in (0, 2) else c.rjust(w)
+                        for i, (c, w) in enumerate(zip(line, widths))).rstrip())  # fmt: skip
+        if n == 0:
+            print("-" * (sum(widths) + 2 * (len(widths) - 1)))
+    print(
+        "\nMedians over the rounds. Router CPU: user and system time of the router's processes (for\n"
+        "kvsteer: the agent's). Machine CPU: busy time of all CPUs per request, with client, engines\n"
+        "and the kernel's work for packets, which no process is charged for reliably: plain\n"
+        "forwarding and kvsteer's programs are in there."
+    )
+
+
+def print_micro(micro):
+    if micro:
+        print()
+        for name, value in micro.items():
+            print(f"{name:<34}{value:>12,.1f}")
+
+
+class Checks:
+    """The lines to reach. A line whose rows were not measured says so."""
+
+    def __init__(self, rows):
+        self.rows = rows
+        self.results = []
+
+    def value(self, work, connections, name, key):
+        row = find(self.rows, work, connections, name)
+        if row is None:
+            raise LookupError(f"{name} was not measured")
+        if row["errors"]:
+            raise ValueError(f"{name} has {row['errors']} errors")
+        if not row["requests"]:
+            raise ValueError(f"{name} answered nothing")
+        return row[key]
+
+    def line(self, what, compute):
+        """compute() returns (measured value, bound, whether at least, unit)."""
+        try:
+            value, bound, at_least, unit = compute()
+        except LookupError as e:
+            self.results.append({"line": what, "result": "not measured", "why": str(e)})
+            return
+        except ValueError as e:
+            self.results.append({"line": what, "result": "missed", "why": str(e)})
+            return
+        reached = value >= bound if at_least else value <= bound
+        self.results.append(
+            {
+                "line": what,
+                "result": "reached" if reached else "missed",
+                "value": round(value, 3),
+                "bound": round(bound, 3),
+                "unit": unit,
+            }
+        )
+
+    def run(self):
+        v = self.value
+
+        def ratio(work, connections, name, bound):
+            return lambda: (v(work, connections, name, "ratio_to_direct"), bound, True, "")
+
+        def added(work, connections, name, bound):
+            return lambda: (v(work, connections, name, "added_p50_us"), bound, False, "us")
+
+        def best_peer():
+            best = max(v("small", 32, p, "rps") for p in PEERS)
+            return v("small", 32, "kvsteer-express", "rps") / best, 1.6, True, "times"
+
+        def agent_and_nginx(connections):
+            def compute():
+                bound = 1.2 * v("small", connections, "nginx", "added_p50_us")
+                return v("small", connections, "kvsteer-agent", "added_p50_us"), bound, False, "us"
+
+            return compute
+
+        def sglang():
+            other = v("prompt", 1, "sglang-router", "rps")
+            return v("prompt", 1, "kvsteer-agent", "rps") / other, 2, True, "times"
+
+        def exact(name):
+            def compute():
+                same = v("answer", 1, name, "hashes") == v("answer", 1, "direct", "hashes")
+                one = len(v("answer", 1, "direct", "hashes")) == 1
+                return float(same and one), 1.0, True, ""
+
+            return compute
+
+        def agent_cpu(work, connections):
+            def compute():
+                # Two decimals of a microsecond: no system call is that short, so what rounds to 0
+                # is the agent's own timers and nothing done for a request.
+                cpu = v(work, connections, "kvsteer-express", "cpu_us_per_request")
+                return round(cpu, 2), 0.0, False, "us"
+
+            return compute
+
+        self.line("express, small, 32: of direct", ratio("small", 32, "kvsteer-express", 0.90))
+        self.line("express, small, 32: times the better of nginx and haproxy", best_peer)
+        self.line("express, small, 1: added p50", added("small", 1, "kvsteer-express", 6))
+        self.line("express, 220 KB, 1: added p50", added("prompt", 1, "kvsteer-express", 20))
+        for c in (1, 32):
+            self.line(f"agent lane, small, {c}: added p50, against 1.2 x nginx", agent_and_nginx(c))
+        self.line("agent lane, 220 KB, 1: added p50", added("prompt", 1, "kvsteer-agent", 250))
+        self.line("agent lane, 220 KB, 1: times sglang-router", sglang)
+        self.line("agent lane, 220 KB, 20: of direct", ratio("prompt", 20, "kvsteer-agent", 0.8))
+        for name in ("kvsteer-express", "kvsteer-agent"):
+            lane = "express" if name == "kvsteer-express" else "agent lane"
+            self.line(f"{lane}, 50 MB: of direct", ratio("answer", 1, name, 0.90))
+            self.line(f"{lane}, 50 MB: byte-exact", exact(name))
+        for work, c in (("small", 32), ("prompt", 20)):
+            self.line(f"express, {WORKS[work]}, {c}: agent CPU per request", agent_cpu(work, c))
+        return self.results
+
+
+def print_checks(results):
+    print("\nTo reach:")
+    for r in results:
+        if "value" in r:
+            sign = ">=" if r["line"].endswith(("direct", "haproxy", "sglang-router", "exact")) else "<="
+            detail = f"{r['value']:,.2f} ({sign} {r['bound']:,.2f} {r['unit']}".rstrip() + ")"
+        else:
+            detail = r["why"]
+        print(f"  {r['result']:<13}{r['line']:<62}{detail}")
+    counts = {k: sum(r["result"] == k for r in results) for k in ("reached", "missed", "not measured")}
+    print("  " + ", ".join(f"{n} {k}" for k, n in counts.items()))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", required=True)
+    parser.add_argument("--micro")
+    parser.add_argument("--out", required=True)
+    args = parser.parse_args()
+
+    micro = None
+    if args.micro:
+        with open(args.micro, encoding="utf-8") as f:
+            micro = json.load(f)
+    rows = rows_of(load(args.runs))
+    checks = Checks(rows).run()
+    print()
+    if rows:
+        print_table(rows)
+    print_micro(micro)
+    if rows:
+        print_checks(checks)
+    with open(args.out, "w", encoding="utf-8") as f:
+        json.dump({"rows": rows, "micro": micro, "to_reach": checks}, f, indent=1)
+        f.write("\n")
+    print(f"\nWritten: {args.out}")
+
+
+if __name__ == "__main__":
+    main()
