@@ -5,7 +5,7 @@
 #ifndef KVSTEER_FIELDS_H
 #define KVSTEER_FIELDS_H
 
-#include "types.h"
+#include "scan.h"
 
 enum kv_lane {
 	KV_LANE_EXPRESS, /* parsed, inside the strict subset: the kernel may serve it */
@@ -24,7 +24,6 @@ enum kv_lane {
 	X(upgrade, 0, "Upgrade offered")                                                           \
 	X(absolute_target, 0, "absolute-form request target")                                      \
 	X(asterisk_target, 0, "asterisk-form request target")                                      \
-	X(body_on_head, 0, "body on a HEAD request")                                               \
 	/* lane REFUSE */                                                                          \
 	X(bad_request_line, 400, "malformed request line")                                         \
 	X(bad_target, 400, "malformed request target")                                             \
@@ -94,10 +93,43 @@ static inline const struct kv_reason_info *kv_reason_info(unsigned int reason)
 
 /* Adds a session header by its name, in any case. -EINVAL: not a header name of 1 … 31 bytes,
  * -EPERM: a header that the parser gives a meaning of its own, -ENOSPC: there are 16. */
-int kv_names_add(struct kv_names *names, const char *name);
+static inline int kv_names_add(struct kv_names *names, const char *name)
+{
+	static const char *const taken[] = {"host",	      "upgrade",	   "kv-prefix",
+					    "content-length", "transfer-encoding", "expect",
+					    "connection"};
+	char lower[32] = {0};
+	size_t n = strlen(name);
 
-/* The default list. */
-void kv_names_default(struct kv_names *names);
+	if (!n || n > KV_FIELD_NAME_MAX)
+		return -EINVAL;
+	for (size_t i = 0; i < n; i++) {
+		if (!(kv_class[(__u8)name[i]] & KV_CLASS_TOKEN))
+			return -EINVAL;
+		lower[i] = name[i] >= 'A' && name[i] <= 'Z' ? name[i] | 0x20 : name[i];
+	}
+	for (size_t i = 0; i < sizeof(taken) / sizeof(taken[0]); i++)
+		if (!strcmp(lower, taken[i]))
+			return -EPERM;
+	if (names->n >= KV_NAMES_MAX)
+		return -ENOSPC;
+	memcpy(names->name[names->n++], lower, sizeof(lower));
+	names->lengths |= 1ull << n;
+	return 0;
+}
+
+/* What clients send today, and other gateways read. */
+static inline void kv_names_default(struct kv_names *names)
+{
+	static const char *const list[] = {
+		"x-session-id", "x-session-affinity", "x-claude-code-session-id", "session-id",
+		"session_id",	"x-smg-routing-key",  "x-dynamo-session-id",
+	};
+
+	memset(names, 0, sizeof(*names));
+	for (size_t i = 0; i < sizeof(list) / sizeof(list[0]); i++)
+		kv_names_add(names, list[i]);
+}
 
 #endif /* __bpf__ */
 
