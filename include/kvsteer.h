@@ -25,6 +25,7 @@ extern "C" {
 #define KVSTEER_HEADER_SIZE 801 /* the longest header value, 800 bytes, and its NUL */
 #define KVSTEER_TEXT_BLOCK 64	/* pseudo-tokens per block: 256 bytes of text */
 #define KVSTEER_TOKEN_BLOCK 16	/* default block of the token domain, as vLLM's */
+#define KVSTEER_MAX_BLOCK 65536 /* tokens */
 
 enum kvsteer_domain {
 	KVSTEER_TEXT,
@@ -99,7 +100,8 @@ int kvsteer_tokens(const uint32_t *ids, size_t n, uint32_t block,
  * The header's value, NUL-terminated, at most 800 bytes: KVSTEER_HEADER_SIZE always suffices.
  * Where 32 rungs would not fit, the shallowest are left out: they are worth least.
  *
- * Returns the length without the NUL, or -ENOSPC (buf holds an empty string).
+ * Returns the length without the NUL; 0, and an empty string, for a prompt without rungs: send no
+ * header then. -ENOSPC: size is too small for any rung, buf holds an empty string.
  */
 int kvsteer_header(const struct kvsteer_prompt *prompt, char *buf, size_t size);
 
