@@ -182,7 +182,7 @@ KV_ENTRY void kv_steer_commit(struct kv_steer *st, struct kv_dispatch *d)
 	if (st->choice.matched < st->choice.best)
 		kv_world_count(KV_CNT_diverted);
 
-	kv_atomic_add(&b->inflight_tokens, st->choice.own);
+	kv_queue_add(b, st->now, st->choice.own);
 	kv_atomic_add(&b->inflight_requests, 1);
 	kv_atomic_add(&b->requests, 1);
 	kv_atomic_add(&b->prompt_tokens, st->need);
@@ -251,7 +251,7 @@ KV_INLINE void kv_settle(struct kv_dispatch *d, bool confirm)
 		return;
 	tokens = kv_atomic_xchg(&d->charged_tokens, 0);
 	if (tokens)
-		kv_atomic_add(&b->inflight_tokens, -(__u64)tokens);
+		kv_queue_remove(b, kv_world_ns(), tokens);
 	if (!kv_atomic_xchg(&d->unconfirmed, 0))
 		return;
 	kv_loop(d->query.n_rungs, confirm ? kv_confirm_step : kv_unlearn_step, &d);

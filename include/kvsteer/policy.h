@@ -152,7 +152,7 @@ static long kv_score_step(__u32 i, void *ctx)
 	if (!b)
 		return 0;
 	match = st->match[id & (KV_MAX_BACKENDS - 1)];
-	wait = kv_wait(b);
+	wait = kv_wait(b, st->now);
 	cost = kv_time(wait * 1024 + (__u64)kv_left(st->need, match) * st->weight, b);
 	/* The cache that has taken in least is the one with room for a new conversation. */
 	tie = st->policy == KV_POLICY_LEAST ? kv_count(&b->inflight_requests) : b->clock;
@@ -226,8 +226,8 @@ KV_INLINE void kv_choose_p2c(struct kv_steer *st)
 		a = kv_world_backend(st->pick);
 		b = kv_world_backend(kv_candidate(st, two));
 		if (a && b) {
-			wait_a = kv_time(kv_wait(a) * 1024, a);
-			wait_b = kv_time(kv_wait(b) * 1024, b);
+			wait_a = kv_time(kv_wait(a, st->now) * 1024, a);
+			wait_b = kv_time(kv_wait(b, st->now) * 1024, b);
 			if (wait_b < wait_a ||
 			    (wait_b == wait_a &&
 			     kv_count(&b->inflight_requests) < kv_count(&a->inflight_requests)))
@@ -359,7 +359,7 @@ KV_ENTRY int kv_steer_decide(struct kv_steer *st)
 	st->choice.backend = st->pick;
 	st->choice.matched = st->match[st->pick & (KV_MAX_BACKENDS - 1)];
 	st->choice.own = kv_left(st->need, st->choice.matched);
-	st->choice.wait = kv_saturate(kv_wait(b));
+	st->choice.wait = kv_saturate(kv_wait(b, st->now));
 	return 0;
 }
 

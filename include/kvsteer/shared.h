@@ -159,13 +159,14 @@ struct kv_backend {
 	__u32 state;
 	__u32 service;
 	__u32 epoch; /* raised whenever its cache is lost */
-	__u32 zero;
+	__u32 head_tokens; /* largest request queued since the queue was empty (steer.h) */
 	__u64 clock; /* tokens that have entered the front of its cache */
 	__u64 capacity; /* tokens of its cache */
 	__u64 rate; /* prefill tokens per second */
 	/* load: exact, tied to the flows' life */
 	__u64 inflight_tokens; /* uncached prompt tokens dispatched and not yet answered */
 	__u64 inflight_requests;
+	__u64 head_ns; /* when the prefill at the head of the queue began, as far as can be seen */
 	/* sums, only rising */
 	__u64 requests;
 	__u64 prompt_tokens;
@@ -226,7 +227,7 @@ enum kv_client_state {
 #define KV_SEEN_BACKEND_FIN 2u
 #define KV_SEEN_RESPONSE 4u   /* first response byte */
 #define KV_SEEN_NO_REUSE 8u   /* the upstream must not be pooled again */
-#define KV_SEEN_REQUEST_ACK 16u /* the client has been told that request bytes arrived */
+#define KV_SEEN_ANSWERED 16u  /* the final response has begun: its queue share is given back */
 
 /* One lent pair; lives in the client's entry and under its lock. Sequence numbers are the
  * client's wire ones unless the name says otherwise. */
