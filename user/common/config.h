@@ -22,7 +22,7 @@
 #define KV_CONFIG_LISTENS 8 /* as kv_service.listen */
 #define KV_CONFIG_INTERFACES 32
 #define KV_CONFIG_SESSION_HEADERS 16
-#define KV_CONFIG_HEADER_LEN 33 /* as in kv_names */
+#define KV_CONFIG_HEADER_LEN 32 /* as in kv_names */
 #define KV_CONFIG_PATH_LEN 256
 #define KV_CONFIG_ERROR_LEN 512 /* room for any message */
 

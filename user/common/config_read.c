@@ -10,8 +10,8 @@
 
 #include "common/config_values.h"
 
-#define PATH_LEN 160
-#define QUOTE_LEN 96
+#define READ_PATH_LEN 160
+#define READ_QUOTE_LEN 96
 #define HOUR_MS (3600ull * 1000)
 #define GIB (1ull << 30)
 #define WORD_CHARS                                                                                 \
@@ -38,7 +38,7 @@ static const struct rule rules[] = {
 	{"pin", NULL, 0, 0, "an absolute path on a bpf file system, up to 255 bytes"},
 	{"control", NULL, 0, 0, "an absolute path, up to 107 bytes"},
 	{"interfaces", NULL, 0, 0, "a name of an interface, up to 15 bytes"},
-	{"session_headers", NULL, 0, 0, "a header name, up to 32 bytes"},
+	{"session_headers", NULL, 0, 0, "a header name, up to 31 bytes"},
 	{"max_backends", COUNT, 1, 256, "a whole number from 1 to 256"},
 	{"upstreams_per_backend", COUNT, 64, 1024, "a multiple of 64 from 64 to 1024"},
 	{"max_clients", COUNT, 64, 4194304, "a whole number from 64 to 4194304"},
@@ -105,7 +105,7 @@ static void key_of(const char *path, char *key, size_t size)
 
 int kv_config_refuse(struct kv_tree *tree, const char *path, const char *format, ...)
 {
-	char message[KV_CONFIG_ERROR_LEN], key[PATH_LEN];
+	char message[KV_CONFIG_ERROR_LEN], key[READ_PATH_LEN];
 	va_list args;
 
 	va_start(args, format);
@@ -122,12 +122,12 @@ int kv_config_refuse(struct kv_tree *tree, const char *path, const char *format,
 
 struct reader {
 	struct kv_tree *tree;
-	char scope[PATH_LEN]; /* "", "limits", "services[0].backends[1]" */
+	char scope[READ_PATH_LEN]; /* "", "limits", "services[0].backends[1]" */
 };
 
 static int bad_value(struct reader *r, const char *key, const char *text)
 {
-	char path[2 * PATH_LEN], plain[PATH_LEN], quoted[QUOTE_LEN];
+	char path[2 * READ_PATH_LEN], plain[READ_PATH_LEN], quoted[READ_QUOTE_LEN];
 
 	snprintf(path, sizeof(path), "%s%s%s", r->scope, *r->scope ? "." : "", key);
 	key_of(path, plain, sizeof(plain));
@@ -226,7 +226,7 @@ static int read_lists(struct reader *r, const struct kv_raw_config *raw, struct 
 		config->n_session_headers++;
 	}
 	/* An empty list is a choice: no session keys. */
-	if (raw->session_headers)
+	if (raw->session_headers_count || kv_tree_has(r->tree, "session_headers"))
 		return 0;
 	for (size_t i = 0; i < n_defaults; i++)
 		strcpy(config->session_headers[i], default_session_headers[i]);

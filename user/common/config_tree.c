@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PATH_LEN 160
-#define QUOTE_LEN 64
+#define TREE_PATH_LEN 160
+#define TREE_QUOTE_LEN 64
 
 static yaml_node_t *root_of(struct kv_tree *tree)
 {
@@ -89,6 +89,11 @@ size_t kv_tree_line(struct kv_tree *tree, const char *path)
 	return line + 1;
 }
 
+bool kv_tree_has(struct kv_tree *tree, const char *key)
+{
+	return tree->loaded && child(tree, root_of(tree), key, strlen(key));
+}
+
 static int refuse_line(struct kv_tree *tree, size_t line, const char *path, const char *format,
 		       va_list args)
 {
@@ -128,7 +133,7 @@ int kv_tree_refuse(struct kv_tree *tree, const char *path, const char *format, .
 
 /* ---- the schema ----------------------------------------------------------------------- */
 
-static const char *found(const yaml_node_t *node, char buf[QUOTE_LEN])
+static const char *found(const yaml_node_t *node, char buf[TREE_QUOTE_LEN])
 {
 	switch (node->type) {
 	case YAML_MAPPING_NODE:
@@ -136,7 +141,7 @@ static const char *found(const yaml_node_t *node, char buf[QUOTE_LEN])
 	case YAML_SEQUENCE_NODE:
 		return "a list";
 	default:
-		return *scalar(node) ? kv_quote(scalar(node), buf, QUOTE_LEN) : "nothing";
+		return *scalar(node) ? kv_quote(scalar(node), buf, TREE_QUOTE_LEN) : "nothing";
 	}
 }
 
@@ -172,7 +177,7 @@ static int check_key(struct kv_tree *tree, yaml_node_t *mapping, yaml_node_pair_
 		     const char *path)
 {
 	yaml_node_t *name = node_at(tree, pair->key);
-	char below[PATH_LEN], keys[256], quoted[QUOTE_LEN];
+	char below[TREE_PATH_LEN], keys[256], quoted[TREE_QUOTE_LEN];
 	const cyaml_schema_field_t *field;
 	int err;
 
@@ -227,7 +232,7 @@ static int check_sequence(struct kv_tree *tree, yaml_node_t *node,
 {
 	yaml_node_item_t *items = node->data.sequence.items.start;
 	size_t n = node->data.sequence.items.top - items;
-	char below[PATH_LEN];
+	char below[TREE_PATH_LEN];
 	int err;
 
 	if (n < schema->sequence.min || n > schema->sequence.max)
@@ -248,7 +253,7 @@ static int check_value(struct kv_tree *tree, yaml_node_t *node, const cyaml_sche
 		       kv_tree_expected expected, const char *path, const char *key)
 {
 	size_t line = node->start_mark.line + 1;
-	char buf[QUOTE_LEN], keys[256];
+	char buf[TREE_QUOTE_LEN], keys[256];
 	int err = check_once(tree, node, path);
 
 	if (err)

@@ -36,6 +36,10 @@ int kv_tree_check(struct kv_tree *tree, const cyaml_schema_value_t *schema,
  * to it that exists. */
 size_t kv_tree_line(struct kv_tree *tree, const char *path);
 
+/* A key at the top of the file, whatever its value: libcyaml does not tell an empty list from none.
+ */
+bool kv_tree_has(struct kv_tree *tree, const char *key);
+
 /* Writes "name:line: path: message" to err and returns -EINVAL. */
 int kv_tree_refuse(struct kv_tree *tree, const char *path, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));

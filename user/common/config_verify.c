@@ -5,11 +5,11 @@
 
 #include "common/config_read.h"
 
-#define PATH_LEN 96
+#define VERIFY_PATH_LEN 96
 
 /* One thing that must be unique, and where it stands. */
 struct place {
-	char path[PATH_LEN];
+	char path[VERIFY_PATH_LEN];
 	const struct kv_config_service *service;
 	const struct kv_config_backend *backend;
 	const struct kv_addr *listen;
@@ -69,7 +69,7 @@ static bool collide(const struct kv_addr *a, const struct kv_addr *b)
 static int verify_listen(const struct kv_config *config, struct kv_tree *tree, __u32 s, __u32 l)
 {
 	const struct kv_addr *mine = &config->services[s].listen[l];
-	char path[PATH_LEN], text[KV_ADDR_TEXT], text2[KV_ADDR_TEXT];
+	char path[VERIFY_PATH_LEN], text[KV_ADDR_TEXT], text2[KV_ADDR_TEXT];
 
 	snprintf(path, sizeof(path), "services[%u].listen[%u]", s, l);
 	kv_addr_format(mine, text, sizeof(text));
@@ -97,7 +97,7 @@ static int verify_listen(const struct kv_config *config, struct kv_tree *tree, _
 
 static int verify_service(const struct kv_config *config, struct kv_tree *tree, __u32 s)
 {
-	char path[PATH_LEN];
+	char path[VERIFY_PATH_LEN];
 	int err = 0;
 
 	for (__u32 i = 0; i < s; i++)
@@ -117,7 +117,7 @@ static int verify_service(const struct kv_config *config, struct kv_tree *tree, 
 
 static int verify_lists(const struct kv_config *config, struct kv_tree *tree)
 {
-	char path[PATH_LEN];
+	char path[VERIFY_PATH_LEN];
 
 	for (__u32 i = 0; i < config->n_interfaces; i++)
 		for (__u32 j = 0; j < i; j++)

@@ -1,0 +1,497 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The configuration: what is refused and how it is told, what is taken, what differs. */
+#include "check.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/config.h"
+#include "common/config_diff.h"
+#include "common/config_values.h"
+
+#define SERVICE "services:\n- name: a\n  listen: [\":80\"]\n"
+#define POLICIES "one of price, sticky, ttft, p2c, least, hash, round-robin"
+#define TOP_KEYS                                                                                   \
+	"pin, control, interfaces, session_headers, max_backends, upstreams_per_backend, "         \
+	"max_clients, max_prefixes, max_sessions, timeouts, limits, services"
+#define ADDRESS "IPV4:PORT or [IPV6]:PORT"
+#define NAME "1 to 63 letters, digits and -._:[]"
+
+static const struct {
+	const char *text;
+	const char *message;
+} bad[] = {
+	/* not YAML, or not one document */
+	{"", "f: empty: expected at least \"services\""},
+	{"# only a comment\n", "f: empty: expected at least \"services\""},
+	{"services: [", "f:2: not YAML: did not find expected node content, while parsing a flow "
+			"node"},
+	{"a: b: c\n", "f:1: not YAML: mapping values are not allowed in this context"},
+	{"pin: /a\n\tcontrol: /b\n", "f:2: not YAML: found a tab character that violates "
+				     "indentation, while scanning a plain scalar"},
+	{"a\x80", "f: not YAML: invalid leading UTF-8 octet at byte 1"},
+	{SERVICE "---\n" SERVICE, "f:4: a second document begins: expected one"},
+	{"services: &x [*x]\n", "f:1: services[0]: anchors and aliases are not used in this file: "
+				"expected the value itself in each place"},
+	/* shape */
+	{"services\n", "f:1: found \"services\": expected keys and values: " TOP_KEYS},
+	{"- services\n", "f:1: found a list: expected keys and values: " TOP_KEYS},
+	{"pin: /a\n", "f:1: key \"services\" is missing: expected a list of services"},
+	{"services: x\n", "f:1: services: found \"x\": expected a list"},
+	{"services:\n", "f:1: services: found nothing: expected a list"},
+	{"services: []\n", "f:1: services: a list of 0: expected 1 to 16 entries"},
+	{"services: [x]\n",
+	 "f:1: services[0]: found \"x\": expected keys and values: name, listen, "
+	 "policy, floor, body_limit, capacity, rate, backends"},
+	{SERVICE "polices: 1\n", "f:4: unknown key \"polices\": expected one of " TOP_KEYS},
+	{SERVICE "  polici: 1\n", "f:4: services[0]: unknown key \"polici\": expected one of name, "
+				  "listen, policy, floor, body_limit, capacity, rate, backends"},
+	{SERVICE "  policy: least\n  policy: hash\n",
+	 "f:5: services[0].policy: key given twice: expected it once"},
+	{SERVICE "? [x]\n: 1\n", "f:4: a key that is not a word: expected one of " TOP_KEYS},
+	{SERVICE "timeouts: 5s\n", "f:4: timeouts: found \"5s\": expected keys and values: "
+				   "client_idle, response, drain, connect"},
+	{SERVICE "limits: [1]\n", "f:4: limits: found a list: expected keys and values: body, "
+				  "memory, clients"},
+	{"services:\n- listen: [\":80\"]\n",
+	 "f:2: services[0]: key \"name\" is missing: expected " NAME},
+	{"services:\n- name: a\n", "f:2: services[0]: key \"listen\" is missing: expected " ADDRESS
+				   ", or *:PORT for any address"},
+	{"services:\n- name: a\n  listen: []\n",
+	 "f:3: services[0].listen: a list of 0: expected 1 to 8 entries"},
+	{SERVICE "  backends: [{name: b}]\n",
+	 "f:4: services[0].backends[0]: key \"address\" is missing: expected " ADDRESS},
+	{SERVICE "  floor: {}\n",
+	 "f:4: services[0].floor: found a mapping: expected tokens, from 0 to 16777216"},
+	{SERVICE "pin: \"/a\\0b\"\n", "f:4: pin: a NUL byte in it: expected an absolute path on a "
+				      "bpf file system, up to 255 bytes"},
+	/* values */
+	{SERVICE "pin: here\n", "f:4: pin: found \"here\": expected an absolute path on a bpf file "
+				"system, up to 255 bytes"},
+	{SERVICE "pin:\n",
+	 "f:4: pin: found nothing: expected an absolute path on a bpf file system, up to 255 "
+	 "bytes"},
+	{SERVICE "control: ./sock\n",
+	 "f:4: control: found \"./sock\": expected an absolute path, up to 107 bytes"},
+	{SERVICE "interfaces: [eth0, \"a name too long\\e for one\"]\n",
+	 "f:4: interfaces[1]: found \"a name too long? for one\": expected a name of an interface, "
+	 "up to 15 bytes"},
+	{SERVICE "interfaces: [eth0, eth1, eth0]\n",
+	 "f:4: interfaces[2]: \"eth0\" is given twice: expected it once"},
+	{SERVICE "session_headers:\n- x-a\n- x:b\n",
+	 "f:6: session_headers[1]: found \"x:b\": expected a header name, up to 31 bytes"},
+	{SERVICE "session_headers: [x-a, X-A]\n",
+	 "f:4: session_headers[1]: \"x-a\" is given twice: expected it once"},
+	{SERVICE "max_backends: 257\n",
+	 "f:4: max_backends: found \"257\": expected a whole number from 1 to 256"},
+	{SERVICE "max_backends: -1\n",
+	 "f:4: max_backends: found \"-1\": expected a whole number from 1 to 256"},
+	{SERVICE "max_clients: 1.5\n",
+	 "f:4: max_clients: found \"1.5\": expected a whole number from 64 to 4194304"},
+	{SERVICE "max_prefixes: 99999999999999999999\n",
+	 "f:4: max_prefixes: found \"99999999999999999999\": expected a whole number from 1024 to "
+	 "67108864"},
+	{SERVICE "upstreams_per_backend: 100\n",
+	 "f:4: upstreams_per_backend: found \"100\": expected a multiple of 64 from 64 to 1024"},
+	{SERVICE "timeouts:\n  drain: 5\n",
+	 "f:5: timeouts.drain: found \"5\": expected a time with its unit from 0s to 24h"},
+	{SERVICE "timeouts:\n  connect: 2h\n",
+	 "f:5: timeouts.connect: found \"2h\": expected a time with its unit from 10ms to 1min"},
+	{SERVICE "limits: {body: 64MB, memory: lots}\n",
+	 "f:4: limits.memory: found \"lots\": expected a size from 16MiB to 1024GiB"},
+	{SERVICE "limits: {body: 1GiB, memory: 16MiB}\n",
+	 "f:4: limits.memory: less than limits.body: expected room for one body"},
+	{SERVICE "max_clients: 64\nlimits:\n  clients: 65\n",
+	 "f:6: limits.clients: 65 is more than max_clients (64): expected at most that"},
+	{"services:\n- name: \"a b\"\n  listen: [\":80\"]\n",
+	 "f:2: services[0].name: found \"a b\": expected " NAME},
+	{"services:\n- name: -a\n  listen: [\":80\"]\n",
+	 "f:2: services[0].name: found \"-a\": expected " NAME},
+	{"services:\n- name: a\n  listen: [\":80\", \"localhost:80\"]\n",
+	 "f:3: services[0].listen[1]: found \"localhost:80\": expected " ADDRESS
+	 ", or *:PORT for any address"},
+	{SERVICE "  policy: fast\n", "f:4: services[0].policy: found \"fast\": expected " POLICIES},
+	{SERVICE "  body_limit: 64mib\n",
+	 "f:4: services[0].body_limit: found \"64mib\": expected a size from 1KiB to 1GiB"},
+	{SERVICE "  backends:\n  - address: 10.0.0.1\n",
+	 "f:5: services[0].backends[0].address: found \"10.0.0.1\": expected " ADDRESS},
+	{SERVICE "  backends:\n  - address: 10.0.0.1:65536\n",
+	 "f:5: services[0].backends[0].address: found \"10.0.0.1:65536\": expected " ADDRESS},
+	{SERVICE "  backends:\n  - address: 10.0.0.256:80\n",
+	 "f:5: services[0].backends[0].address: found \"10.0.0.256:80\": expected " ADDRESS},
+	{SERVICE "  backends:\n  - address: \"*:80\"\n",
+	 "f:5: services[0].backends[0].address: found \"*:80\": expected " ADDRESS},
+	{SERVICE "  backends:\n  - address: 10.0.0.1:80\n    capacity: 8192x\n",
+	 "f:6: services[0].backends[0].capacity: found \"8192x\": expected tokens, or BLOCKSxSIZE "
+	 "as 8192x16, from 1 to 2^36 tokens in all"},
+	{SERVICE "  backends:\n  - {address: 10.0.0.1:80, rate: 0}\n",
+	 "f:5: services[0].backends[0].rate: found \"0\": expected tokens per second, from 1 to "
+	 "1000000000"},
+	/* one against another */
+	{SERVICE "- name: a\n  listen: [\":81\"]\n",
+	 "f:4: services[1].name: \"a\" is also the name of services[0]: expected a name of its "
+	 "own"},
+	{SERVICE "- name: b\n  listen: [\":81\", \"1.2.3.4:80\"]\n",
+	 "f:5: services[1].listen[1]: 1.2.3.4:80 collides with *:80 of service \"a\": expected "
+	 "another address or port"},
+	{SERVICE "  backends:\n  - {name: x, address: 10.0.0.1:80}\n  - {name: x, address: "
+		 "10.0.0.2:80}\n",
+	 "f:6: services[0].backends[1].name: \"x\" is also the name of services[0].backends[0]: "
+	 "expected a name of its own"},
+	{SERVICE "  backends:\n  - address: 10.0.0.1:80\n- name: b\n  listen: [\":81\"]\n"
+		 "  backends:\n  - {name: y, address: \"[::ffff:10.0.0.1]:80\"}\n",
+	 "f:9: services[1].backends[0].address: 10.0.0.1:80 is also the address of "
+	 "services[0].backends[0] (\"10.0.0.1:80\"): expected each engine once"},
+	{"services:\n- name: a\n  listen: [\"10.0.0.1:80\"]\n  backends:\n  - address: "
+	 "10.0.0.1:80\n",
+	 "f:5: services[0].backends[0].address: 10.0.0.1:80 is what service \"a\" listens on: "
+	 "expected an engine's address"},
+	{"max_backends: 1\n" SERVICE
+	 "  backends:\n  - address: 10.0.0.1:80\n  - address: 10.0.0.2:80\n",
+	 "f:3: services: 2 backends in all: expected at most max_backends (1)"},
+};
+
+static struct kv_config *load(const char *text)
+{
+	char err[KV_CONFIG_ERROR_LEN] = "";
+	struct kv_config *config = NULL;
+
+	if (kv_config_load_text("f", text, strlen(text), &config, err, sizeof(err)))
+		printf("# %s\n", err);
+	return config;
+}
+
+static void bad_files(void)
+{
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		struct kv_config *config = NULL;
+		char err[KV_CONFIG_ERROR_LEN] = "";
+		int rc = kv_config_load_text("f", bad[i].text, strlen(bad[i].text), &config, err,
+					     sizeof(err));
+
+		CHECK_EQ(rc, -EINVAL);
+		CHECK(!config);
+		CHECK_STR(err, bad[i].message);
+		kv_config_free(config);
+	}
+}
+
+static const char full[] =
+	"pin: /sys/fs/bpf/x\n"
+	"control: /run/x.sock\n"
+	"interfaces: [eth0, lo]\n"
+	"session_headers: [X-Chat]\n"
+	"max_backends: 8\n"
+	"upstreams_per_backend: 128\n"
+	"max_clients: 1000\n"
+	"max_prefixes: 2048\n"
+	"max_sessions: 64\n"
+	"timeouts: {client_idle: 1min, response: 1h, drain: 0s, connect: 250ms}\n"
+	"limits: {body: 1MiB, memory: 2GB, clients: 10}\n"
+	"services:\n"
+	"- name: chat\n"
+	"  listen: [\"0.0.0.0:8080\", \"[fd00::1]:8081\"]\n"
+	"  policy: round-robin\n"
+	"  floor: 512\n"
+	"  body_limit: 2000\n"
+	"  capacity: 1000\n"
+	"  rate: 500\n"
+	"  backends:\n"
+	"  - {name: e1, address: 10.0.0.1:8000, capacity: 8192x16, rate: 7}\n"
+	"  - address: \"[fd00::2]:8000\"\n"
+	"- name: second\n"
+	"  listen: [127.0.0.1:9000]\n";
+
+static void full_file(void)
+{
+	_cleanup_config_ struct kv_config *c = load(full);
+	char text[KV_ADDR_TEXT];
+
+	CHECK(c);
+	if (!c)
+		return;
+	CHECK_STR(c->pin, "/sys/fs/bpf/x");
+	CHECK_STR(c->control, "/run/x.sock");
+	CHECK_EQ(c->n_interfaces, 2);
+	CHECK_STR(c->interfaces[1], "lo");
+	CHECK_EQ(c->n_session_headers, 1);
+	CHECK_STR(c->session_headers[0], "x-chat");
+	CHECK_EQ(c->max_backends, 8);
+	CHECK_EQ(c->upstreams_per_backend, 128);
+	CHECK_EQ(c->max_clients, 1000);
+	CHECK_EQ(c->max_prefixes, 2048);
+	CHECK_EQ(c->max_sessions, 64);
+	CHECK_EQ(c->timeouts.client_idle_ms, 60000);
+	CHECK_EQ(c->timeouts.response_ms, 3600000);
+	CHECK_EQ(c->timeouts.drain_ms, 0);
+	CHECK_EQ(c->timeouts.connect_ms, 250);
+	CHECK_EQ(c->limits.body, 1 << 20);
+	CHECK_EQ(c->limits.memory, 2000000000);
+	CHECK_EQ(c->limits.clients, 10);
+	CHECK_EQ(c->n_services, 2);
+	CHECK(kv_config_service(c, "chat") == &c->services[0]);
+	CHECK(!kv_config_service(c, "other"));
+	CHECK_EQ(c->services[0].policy, KV_POLICY_ROUND_ROBIN);
+	CHECK_EQ(c->services[0].floor, 512);
+	CHECK_EQ(c->services[0].body_limit, 2000);
+	CHECK_EQ(c->services[0].n_listen, 2);
+	CHECK_STR(kv_addr_format(&c->services[0].listen[0], text, sizeof(text)), "*:8080");
+	CHECK_STR(kv_addr_format(&c->services[0].listen[1], text, sizeof(text)), "[fd00::1]:8081");
+	CHECK_EQ(c->services[0].n_backends, 2);
+	CHECK_STR(c->services[0].backends[0].name, "e1");
+	CHECK_EQ(c->services[0].backends[0].capacity, 131072);
+	CHECK_EQ(c->services[0].backends[0].rate, 7);
+	CHECK_STR(c->services[0].backends[1].name, "[fd00::2]:8000");
+	CHECK_EQ(c->services[0].backends[1].capacity, 1000);
+	CHECK_EQ(c->services[0].backends[1].rate, 500);
+	CHECK_EQ(c->services[1].policy, KV_POLICY_PRICE);
+	CHECK_EQ(c->services[1].body_limit, 1 << 20);
+	CHECK_EQ(c->services[1].n_backends, 0);
+}
+
+static void defaults(void)
+{
+	_cleanup_config_ struct kv_config *c =
+		load("session_headers: []\ninterfaces: []\n" SERVICE);
+	_cleanup_config_ struct kv_config *d = load(SERVICE "  backends: []\n");
+
+	CHECK(c && d);
+	if (!c || !d)
+		return;
+	CHECK_EQ(c->n_session_headers, 0);
+	CHECK_EQ(d->n_session_headers, 7);
+	CHECK_STR(d->session_headers[2], "x-claude-code-session-id");
+	CHECK_STR(d->pin, KV_DEFAULT_PIN);
+	CHECK_STR(d->control, KV_DEFAULT_CONTROL);
+	CHECK_EQ(d->n_interfaces, 0);
+	CHECK_EQ(d->services[0].body_limit, 64 << 20);
+	CHECK_EQ(d->limits.clients, d->max_clients);
+}
+
+static void options(void)
+{
+	const char *listens[] = {"127.0.0.1:8080"};
+	const char *backends[] = {"10.0.0.1:8000", "10.0.0.2:8000"};
+	const char *wrong[] = {"10.0.0.1:8000", "engine:8000"};
+	struct kv_config_options o = {
+		.listens = listens,
+		.n_listens = 1,
+		.backends = backends,
+		.n_backends = 2,
+		.policy = "least",
+	};
+	char err[KV_CONFIG_ERROR_LEN];
+	_cleanup_config_ struct kv_config *c = NULL;
+	struct kv_config *none = NULL;
+
+	CHECK_EQ(kv_config_from_options(&o, &c, err, sizeof(err)), 0);
+	if (!c)
+		return;
+	CHECK_STR(c->services[0].name, "default");
+	CHECK_EQ(c->services[0].policy, KV_POLICY_LEAST);
+	CHECK_STR(c->services[0].backends[1].name, "10.0.0.2:8000");
+	o.backends = wrong;
+	CHECK_EQ(kv_config_from_options(&o, &none, err, sizeof(err)), -EINVAL);
+	CHECK_STR(err, "command line: --backend: found \"engine:8000\": expected " ADDRESS);
+	o.backends = backends;
+	o.policy = "best";
+	CHECK_EQ(kv_config_from_options(&o, &none, err, sizeof(err)), -EINVAL);
+	CHECK_STR(err, "command line: --policy: found \"best\": expected " POLICIES);
+	o.policy = NULL;
+	o.n_listens = 0;
+	CHECK_EQ(kv_config_from_options(&o, &none, err, sizeof(err)), -EINVAL);
+	CHECK_STR(err, "command line: --listen: given 0 times: expected 1 to 8");
+	CHECK(!none);
+}
+
+static void files(void)
+{
+	char err[KV_CONFIG_ERROR_LEN], path[] = "/tmp/test_config.XXXXXX";
+	struct kv_config *c = NULL;
+	int fd = mkstemp(path);
+
+	CHECK_EQ(write(fd, full, sizeof(full) - 1), sizeof(full) - 1);
+	close(fd);
+	CHECK_EQ(kv_config_load(path, &c, err, sizeof(err)), 0);
+	CHECK(c);
+	kv_config_free(c);
+	unlink(path);
+	CHECK_EQ(kv_config_load("/nonexistent/f", &c, err, sizeof(err)), -ENOENT);
+	CHECK_STR(err, "/nonexistent/f: cannot read: No such file or directory");
+	CHECK_EQ(kv_config_load("/", &c, err, sizeof(err)), -EISDIR);
+	CHECK_STR(err, "/: cannot read: Is a directory");
+}
+
+/* old and new differ in what: one text per change, in the order of the diff. */
+static void differ(const char *old, const char *new, const char *const *what, size_t n)
+{
+	_cleanup_config_ struct kv_config *a = load(old);
+	_cleanup_config_ struct kv_config *b = load(new);
+	struct kv_diff diff = {0};
+
+	CHECK(a && b);
+	if (!a || !b)
+		return;
+	CHECK_EQ(kv_config_diff(a, b, &diff), 0);
+	CHECK_EQ(diff.n, n);
+	for (size_t i = 0; i < diff.n && i < n; i++)
+		CHECK_STR(diff.changes[i].text, what[i]);
+	kv_diff_free(&diff);
+}
+
+static void differences(void)
+{
+	static const char other[] = "timeouts: {drain: 1min}\n"
+				    "max_clients: 100\n"
+				    "services:\n"
+				    "- name: a\n"
+				    "  listen: [\":80\", \":81\"]\n"
+				    "  policy: hash\n"
+				    "  body_limit: 128MiB\n"
+				    "  backends:\n"
+				    "  - {name: x, address: 10.0.0.1:80, rate: 5}\n"
+				    "  - {name: y, address: 10.0.0.3:80}\n"
+				    "- name: b\n"
+				    "  listen: [\":90\"]\n"
+				    "  backends: [{address: 10.0.0.4:80}]\n";
+	static const char old[] = SERVICE "  backends:\n"
+					  "  - {name: x, address: 10.0.0.1:80}\n"
+					  "  - {name: y, address: 10.0.0.2:80}\n";
+	static const char *const forth[] = {
+		"backend y: removed from service a (10.0.0.2:80)",
+		"backend y: added to service a (10.0.0.3:80)",
+		"service b: added (*:90)",
+		"backend 10.0.0.4:80: added to service b (10.0.0.4:80)",
+		"max_clients: 65536 -> 100",
+		"timeouts.drain: 30s -> 1min",
+		"limits.clients: 65536 -> 100",
+		"service a: listen *:80 -> *:80,*:81",
+		"service a: policy price -> hash",
+		"service a: body_limit 64MiB -> 128MiB",
+		"backend x: rate 16000 -> 5",
+	};
+	static const char *const back[] = {
+		"backend y: removed from service a (10.0.0.3:80)",
+		"backend 10.0.0.4:80: removed from service b (10.0.0.4:80)",
+		"service b: removed",
+		"backend y: added to service a (10.0.0.2:80)",
+		"max_clients: 100 -> 65536",
+		"timeouts.drain: 1min -> 30s",
+		"limits.clients: 100 -> 65536",
+		"service a: listen *:80,*:81 -> *:80",
+		"service a: policy hash -> price",
+		"service a: body_limit 128MiB -> 64MiB",
+		"backend x: rate 5 -> 16000",
+	};
+
+	differ(old, other, forth, sizeof(forth) / sizeof(*forth));
+	differ(other, old, back, sizeof(back) / sizeof(*back));
+	differ(old, old, NULL, 0);
+	differ(full, full, NULL, 0);
+}
+
+static void restarts(void)
+{
+	_cleanup_config_ struct kv_config *a = load(SERVICE);
+	_cleanup_config_ struct kv_config *b =
+		load("pin: /sys/fs/bpf/y\ninterfaces: [eth0]\ntimeouts: {drain: 1s}\n" SERVICE);
+	struct kv_diff diff = {0};
+
+	CHECK(a && b);
+	if (!a || !b)
+		return;
+	CHECK_EQ(kv_config_diff(a, b, &diff), 0);
+	CHECK_EQ(diff.n, 3);
+	for (size_t i = 0; i < diff.n; i++) {
+		CHECK_EQ(diff.changes[i].type, KV_CHANGE_INSTANCE);
+		CHECK_EQ(diff.changes[i].restart, !!strcmp(diff.changes[i].key, "timeouts.drain"));
+	}
+	kv_diff_free(&diff);
+}
+
+static void values(void)
+{
+	static const struct {
+		__u64 bytes;
+		const char *text;
+	} sizes[] = {{0, "0"},
+		     {1, "1"},
+		     {1000, "1kB"},
+		     {1024, "1KiB"},
+		     {64 << 20, "64MiB"},
+		     {2000000000, "2GB"},
+		     {1ull << 40, "1024GiB"}};
+	char buf[KV_VALUE_TEXT];
+	__u64 v;
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+		CHECK_STR(kv_format_bytes(sizes[i].bytes, buf), sizes[i].text);
+		CHECK_EQ(kv_parse_bytes(sizes[i].text, &v), 0);
+		CHECK_EQ(v, sizes[i].bytes);
+	}
+	CHECK_STR(kv_format_duration(90000, buf), "90s");
+	CHECK_STR(kv_format_duration(7200000, buf), "2h");
+	CHECK_EQ(kv_parse_bytes("20000000000GiB", &v), -ERANGE);
+	CHECK_EQ(kv_parse_bytes(" 1", &v), -EINVAL);
+	CHECK_EQ(kv_parse_bytes("+1", &v), -EINVAL);
+	CHECK_EQ(kv_parse_bytes("MiB", &v), -EINVAL);
+	CHECK_EQ(kv_parse_duration("1 s", &v), -EINVAL);
+	CHECK_EQ(kv_parse_capacity("4294967296x4294967296", &v), -ERANGE);
+}
+
+static void addresses(void)
+{
+	static const char *const same[] = {"1.2.3.4:80", "[::1]:65535", "*:1", "[fe80::1]:80"};
+	static const char *const wrong[] = {
+		"",	      "80",	     "1.2.3.4",	 "1.2.3.4:", "1.2.3:80",
+		"::1:80",     "[::1]",	     "[::1:80",	 "[]:80",    "1.2.3.4:+1",
+		"1.2.3.4: 1", "1.2.3.4:80 ", "[g::]:80", "host:80",  "[1.2.3.4]:80"};
+	char text[KV_ADDR_TEXT];
+	struct sockaddr_storage ss;
+	struct kv_addr a, b;
+
+	for (size_t i = 0; i < sizeof(same) / sizeof(*same); i++) {
+		CHECK_EQ(kv_addr_parse(same[i], &a), 0);
+		CHECK_STR(kv_addr_format(&a, text, sizeof(text)), same[i]);
+		kv_addr_to_sockaddr(&a, &ss);
+		CHECK_EQ(kv_addr_from_sockaddr((struct sockaddr *)&ss, &b), 0);
+		CHECK(kv_addr_equal(&a, &b));
+	}
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++)
+		CHECK_EQ(kv_addr_parse(wrong[i], &a), -EINVAL);
+	CHECK_EQ(kv_addr_parse("1.2.3.4:0", &a), -ERANGE);
+	CHECK_EQ(kv_addr_parse("1.2.3.4:65536", &a), -ERANGE);
+	CHECK_EQ(kv_addr_parse("[::ffff:1.2.3.4]:80", &a), 0);
+	CHECK(kv_addr_is_v4(&a));
+	CHECK_EQ(a.addr[3], htonl(0x01020304));
+	for (size_t i = 0; i < 4; i++) {
+		static const char *const any[] = {":80", "*:80", "0.0.0.0:80", "[::]:80"};
+
+		CHECK_EQ(kv_addr_parse(any[i], &a), 0);
+		CHECK(kv_addr_is_any(&a));
+	}
+}
+
+int main(void)
+{
+	TEST("bad files are refused with line, key and what was expected")
+	bad_files();
+	TEST("every key of a full file arrives")
+	full_file();
+	TEST("defaults")
+	defaults();
+	TEST("the no-file form")
+	options();
+	TEST("files that can and cannot be read")
+	files();
+	TEST("differences, there and back")
+	differences();
+	TEST("what needs a restart")
+	restarts();
+	TEST("sizes, times and capacities")
+	values();
+	TEST("addresses")
+	addresses();
+	return check_done();
+}
