@@ -146,8 +146,7 @@ void bytes_request(struct conn *c)
 	}
 	fill_table(b);
 	for (uint64_t i = 0; i < interim && i < 100; i++)
-		conn_addf(c, "HTTP/1.1 103 Early Hints\r\nlink: </%llu>\r\n\r\n",
-			  (unsigned long long)i);
+		conn_interim(c, "HTTP/1.1 103 Early Hints\r\nlink: </next>\r\n\r\n");
 	conn_head(c, status, "application/octet-stream",
 		  b->framing == BY_LENGTH   ? (int64_t)b->total
 		  : b->framing == BY_CHUNKS ? -1

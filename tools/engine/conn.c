@@ -124,6 +124,14 @@ void conn_addf(struct conn *c, const char *fmt, ...)
 	conn_add(c, text, n < (int)sizeof(text) ? n : (int)sizeof(text) - 1);
 }
 
+/* A 1xx answer: not part of the final one, nor of its hash. */
+void conn_interim(struct conn *c, const char *text)
+{
+	buf_str(&c->out, text);
+	if (c->raw_out)
+		fputs(text, c->raw_out);
+}
+
 /* The request in hand has been answered. */
 void conn_done(struct conn *c)
 {
@@ -178,10 +186,7 @@ static int conn_parse(struct conn *c, const char **ret_why, size_t *ret_total)
 		return err;
 	if (r->expect && !c->continued && (r->chunked || r->content_length) &&
 	    c->in.len == r->head_len) {
-		/* not part of the answer's hash */
-		buf_str(&c->out, "HTTP/1.1 100 Continue\r\n\r\n");
-		if (c->raw_out)
-			fputs("HTTP/1.1 100 Continue\r\n\r\n", c->raw_out);
+		conn_interim(c, "HTTP/1.1 100 Continue\r\n\r\n");
 		c->continued = true;
 	}
 	*ret_total = r->head_len + r->content_length;

@@ -118,6 +118,7 @@ void conn_sweep(struct engine *e);
 /* Answer bytes. What is added before conn_done() belongs to the current request. */
 void conn_add(struct conn *c, const void *data, size_t n);
 void conn_addf(struct conn *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void conn_interim(struct conn *c, const char *text);
 /* A head and, for length >= 0, Content-Length; -1: chunked; -2: until close. */
 void conn_head(struct conn *c, int status, const char *type, int64_t length, const char *extra);
 /* A whole answer. */

@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# shellcheck shell=bash
+# What the BATS files share: hosts as namespaces, engines in theirs, kvsteerd in the gateway's.
+#
+#	setup_file() { kv_up CLIENTS ENGINES && kv_gateway; }
+#	teardown_file() { kv_down; }
+#
+# Addresses: tools/netns.sh. Engines listen on port 8000, IPv4 (eI) and IPv6 (eI-6); the gateway's
+# service v4 on 10.71.1.1:8000, v6 on [fd71::1:1]:8000.
+
+KV_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+KV_OUT=$KV_ROOT/.output
+KV_TOOLS=$KV_ROOT/tests/tools
+# The sanitizers' build, where there is one: the tests then look for more than wrong answers.
+KV_BIN=${KV_BIN:-$([ -x "$KV_OUT/san/kvsteerd" ] && echo "$KV_OUT/san" || echo "$KV_OUT")}
+KV_V4=10.71.1.1:8000
+KV_V6='[fd71::1:1]:8000'
+export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:abort_on_error=0}
+export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
+# shellcheck source=tools/netns.sh
+. "$KV_ROOT/tools/netns.sh"
+
+die() {
+	echo "$*" >&2
+	return 1
+}
+
+# kv_up CLIENTS ENGINES [ENGINE OPTION…]: hosts, and an engine on each engine host
+kv_up() {
+	local clients=$1 engines=$2 i
+	shift 2
+	[ "$(id -u)" = 0 ] || skip "needs root"
+	# Names of mount points and hosts must not meet those of another run.
+	export KV_ID=kvt$$ KV_RUN=$BATS_FILE_TMPDIR KV_CLIENTS=$clients KV_ENGINES=$engines
+	export KV_PIN=/sys/fs/bpf/kvsteer-test-$KV_ID KV_CTL=$BATS_FILE_TMPDIR/control.sock
+	export KV_LOG=$KV_RUN/engine.log KV_GW_LOG=$KV_RUN/kvsteerd.log
+	: >"$KV_RUN/pids"
+	: >"$KV_LOG"
+	: >"$KV_GW_LOG"
+	mkdir -p "$KV_RUN/raw"
+	dmesg 2>/dev/null | tail -n 1 | sed 's/\].*/]/' >"$KV_RUN/dmesg"
+	mountpoint -q /sys/fs/bpf || mount -t bpf bpf /sys/fs/bpf
+	trap 'kv_down' INT TERM
+	kv_net_up "$KV_ID" "$clients" "$engines"
+	for ((i = 1; i <= engines; i++)); do kv_engine "$i" "$@"; done
+}
+
+# kv_start NAMESPACE LOG COMMAND…: in the background; recorded, so that it is ended with the file
+kv_start() {
+	local ns=$1 log=$2
+	shift 2
+	# bats waits for whoever holds its descriptor 3
+	kv_in "$ns" "$@" >>"$log" 2>&1 3>&- &
+	echo $! >>"$KV_RUN/pids"
+	disown
+	KV_STARTED=$!
+}
+
+# kv_engine I [OPTION…]
+kv_engine() {
+	local i=$1
+	shift
+	kv_start "$KV_ID-e$i" "$KV_RUN/engine-$i.out" "$KV_OUT/kv-engine" \
+		--listen "10.72.$i.2:8000" --listen "[fd72::$i:2]:8000" --name "e$i" --name "e$i-6" \
+		--control "10.72.$i.2:8001" --log "$KV_LOG" --raw "$KV_RUN/raw" --keep-alive-s 60 "$@"
+	echo "$KV_STARTED" >"$KV_RUN/engine-$i.pid"
+	until_true 5 kv_in "$KV_ID-e$i" curl -fsS -m 1 -o /dev/null "http://10.72.$i.2:8000/health"
+}
+
+# kv_fault I JSON [QUERY]: sets faults of engine I (both addresses)
+kv_fault() {
+	local n
+	for n in "e$1" "e$1-6"; do
+		kv_in "$KV_ID-e$1" curl -fsS -m 2 -o /dev/null -d "$2" \
+			"http://10.72.$1.2:8001/fault?engine=$n"
+	done
+}
+
+# until_true SECONDS COMMAND…
+until_true() {
+	local end=$((SECONDS + $1))
+	shift
+	until "$@" 2>/dev/null; do
+		[ $SECONDS -le $end ] || die "not within time: $*"
+		sleep 0.05
+	done
+}
+
+# kv_config [POLICY]: the configuration that kv_gateway takes by default, on stdout
+kv_config() {
+	local policy=${1:-price} i
+	echo "pin: $KV_PIN"
+	echo "control: $KV_CTL"
+	printf 'interfaces: ['
+	for ((i = 1; i <= KV_CLIENTS; i++)); do printf 'c%d, ' "$i"; done
+	for ((i = 1; i <= KV_ENGINES; i++)); do printf 'e%d%s' "$i" "$([ "$i" = "$KV_ENGINES" ] || echo ', ')"; done
+	echo ']'
+	echo "services:"
+	echo "  - name: v4"
+	echo "    listen: [\"$KV_V4\"]"
+	echo "    policy: $policy"
+	echo "    backends:"
+	for ((i = 1; i <= KV_ENGINES; i++)); do
+		echo "      - {name: e$i, address: \"10.72.$i.2:8000\"}"
+	done
+	echo "  - name: v6"
+	echo "    listen: [\"$KV_V6\"]"
+	echo "    policy: $policy"
+	echo "    backends:"
+	for ((i = 1; i <= KV_ENGINES; i++)); do
+		echo "      - {name: e$i-6, address: \"[fd72::$i:2]:8000\"}"
+	done
+}
+
+# kv_gateway [POLICY]: kvsteerd with kv_config; waits until it serves
+kv_gateway() {
+	kv_config "$@" >"$KV_RUN/kvsteer.yaml"
+	kv_gateway_with -c "$KV_RUN/kvsteer.yaml"
+	until_true 10 kv_in "$KV_ID-c1" curl -fsS -m 2 -o /dev/null "http://$KV_V4/health"
+	until_true 10 kv_in "$KV_ID-c1" curl -fsS -m 2 -o /dev/null -g "http://$KV_V6/health"
+}
+
+kv_gateway_with() {
+	kv_start "$KV_ID-gw" "$KV_GW_LOG" "$KV_BIN/kvsteerd" "$@"
+	echo "$KV_STARTED" >"$KV_RUN/gateway.pid"
+}
+
+gateway_pid() {
+	cat "$KV_RUN/gateway.pid"
+}
+
+alive() {
+	[ -d "/proc/$1" ] && ! grep -q '^State:.Z' "/proc/$1/status" 2>/dev/null
+}
+
+gone() {
+	! alive "$1"
+}
+
+# kv_stop_gateway: SIGTERM, and waits for the end
+kv_stop_gateway() {
+	local pid
+	pid=$(gateway_pid)
+	kill -TERM "$pid" 2>/dev/null || return 0
+	until_true 15 gone "$pid"
+}
+
+# kv_down: ends all that the file started; says so if something would not end by itself
+kv_down() {
+	local pid
+	trap - INT TERM
+	[ -n "${KV_ID:-}" ] || return 0
+	[ ! -e "$KV_RUN/gateway.pid" ] || kv_stop_gateway || true
+	while read -r pid; do
+		kill -KILL "$pid" 2>/dev/null || true
+	done <"$KV_RUN/pids"
+	kv_net_down "$KV_ID"
+	rm -rf "$KV_PIN"
+}
+
+# kv_clean_end: the last test of each file. The agent ends by itself, leaves nothing attached and
+# nothing pinned, no sanitizer and no kernel message complained.
+kv_clean_end() {
+	local dev dir found bad=0
+	kv_stop_gateway || die "kvsteerd does not end after SIGTERM" || bad=1
+	for dev in $(kv_in "$KV_ID-gw" ls /sys/class/net 2>/dev/null; ip -n "$KV_ID-gw" -br link | sed 's/[@ ].*//'); do
+		for dir in ingress egress; do
+			found=$(kv_in "$KV_ID-gw" tc filter show dev "$dev" $dir 2>/dev/null || true)
+			[ -z "$found" ] || die "left attached on $dev: $found" || bad=1
+		done
+	done
+	[ ! -e "$KV_PIN" ] || [ -z "$(find "$KV_PIN" -mindepth 1 -not -name lock)" ] ||
+		die "left pinned: $(find "$KV_PIN")" || bad=1
+	if grep -nE 'AddressSanitizer|LeakSanitizer|runtime error|SUMMARY' "$KV_GW_LOG"; then
+		tail -n 60 "$KV_GW_LOG"
+		bad=1
+	fi
+	if kernel_complains; then bad=1; fi
+	return $bad
+}
+
+kernel_complains() {
+	dmesg 2>/dev/null | awk -v mark="$(cat "$KV_RUN/dmesg")" '
+		mark == "" || seen; index($0, mark) == 1 { seen = 1 }' |
+		grep -E 'seq # bug|WARNING:|BUG:|Oops|general protection|refcount_t'
+}
+
+# from I COMMAND…: on client host I
+from() {
+	local i=$1
+	shift
+	kv_in "$KV_ID-c$i" "$@"
+}
+
+# tool NAME OPTION…: a Python client of tests/tools, on client host 1, with the engines' log
+tool() {
+	local name=$1
+	shift
+	from 1 python3 "$KV_TOOLS/$name" --log "$KV_LOG" "$@"
+}
+
+# kvs VERB…: kvsteer on this instance
+kvs() {
+	kv_in "$KV_ID-gw" "$KV_BIN/kvsteer" --pin "$KV_PIN" --control "$KV_CTL" "$@"
+}
+
+# counter NAME: its value now
+counter() {
+	kvs -j counters | jq --arg n "$1" '[.. | objects | .[$n]? | numbers] | first // error("no counter " + $n)'
+}
+
+# engine_metric I NAME
+engine_metric() {
+	kv_in "$KV_ID-e$1" curl -fsS "http://10.72.$1.2:8000/metrics" | sed -n "s/^$2{[^}]*} //p" | head -n 1
+}
+
+# hint TOTAL SEED: a KV-Prefix value of one long prompt; equal seeds share their first rungs
+hint() {
+	python3 "$KV_TOOLS/hint.py" "$1" "$2"
+}
+
+need() {
+	[ -x "$KV_BIN/$1" ] || skip "$1 has not been built"
+}
