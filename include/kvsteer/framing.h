@@ -1,10 +1,43 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Response framing: where an HTTP/1.1 response ends (RFC 9112, section 6). */
+/*
+ * Response framing: where an HTTP/1.1 response ends (RFC 9112, section 6).
+ *
+ * A byte machine that may be stopped behind any byte and goes on with the next packet. What
+ * cannot be framed without doubt is BROKEN: all bytes are passed on, the client sees where the
+ * connection ends, and the connection is not used again.
+ */
 #ifndef KVSTEER_FRAMING_H
 #define KVSTEER_FRAMING_H
 
+#include "scan.h"
 #include "source.h"
-#include "types.h"
+
+#define KV_FRAMING_HEAD_MAX (64 << 10)
+#define KV_FRAMING_CHUNK_LINE_MAX (4 << 10)
+#define KV_FRAMING_TRAILER_MAX (16 << 10)
+#define KV_FRAMING_CHUNK_MAX (1ull << 60)
+
+enum kv_framing_state {
+	KV_FRAMING_STATUS = 1, /* HTTP/1.1 200 */
+	KV_FRAMING_TEXT,       /* what is passed over up to the end of a line */
+	KV_FRAMING_LF,	       /* behind the CR of a head or trailer line */
+	KV_FRAMING_LINE,       /* start of a line */
+	KV_FRAMING_NAME,       /* in a name that may be one of ours */
+	KV_FRAMING_NAME_REST,  /* in another name */
+	KV_FRAMING_VALUE,      /* of one of our fields */
+	KV_FRAMING_END_LF,     /* behind the CR of the empty line */
+	KV_FRAMING_CHUNK,      /* chunk size */
+	KV_FRAMING_CHUNK_TEXT, /* behind the digits of a chunk size */
+	KV_FRAMING_CHUNK_LF,
+	KV_FRAMING_DATA_CR, /* behind chunk data */
+	KV_FRAMING_DATA_LF,
+	/* from here on no byte needs to be looked at */
+	KV_FRAMING_DATA, /* chunk data */
+	KV_FRAMING_BODY, /* of Content-Length */
+	KV_FRAMING_UNTIL_CLOSE,
+	KV_FRAMING_BROKEN,
+	KV_FRAMING_DONE,
+};
 
 enum kv_framing_flag {
 	KV_FRAMING_HEAD = 1,	   /* answers a HEAD request: no body */
@@ -14,6 +47,14 @@ enum kv_framing_flag {
 	KV_FRAMING_HTTP_1_0 = 16,
 	KV_FRAMING_LENGTH = 32, /* Content-Length seen */
 	KV_FRAMING_CHUNKED = 64,
+	KV_FRAMING_TRAILERS = 128, /* lines are trailers */
+};
+
+/* Fields that decide framing. */
+enum kv_framing_field {
+	KV_FRAMING_F_CONNECTION,
+	KV_FRAMING_F_LENGTH,
+	KV_FRAMING_F_CODING,
 };
 
 /* State of one response; 32 bytes, copied as a whole. All zero is not a valid state.
@@ -25,18 +66,473 @@ struct kv_framing {
 	__u8 flags;	 /* KV_FRAMING_* */
 	__u16 status;	 /* of the final response, once its status line is read */
 	__u32 head_seen; /* bytes of head, chunk line or trailers so far, against the limit */
-	__u8 work[16];
+	__u64 match;	 /* high bit of byte k: the token may be word k of the table */
+	__u8 index;	 /* position in the status line, name, token or number */
+	__u8 field;	 /* enum kv_framing_field of the value being read */
+	__u8 ended;	 /* of a value: its token is over, only white space may follow */
+	__u8 zero;
+	__u32 done; /* bytes consumed, inside kv_framing_run */
+};
+_Static_assert(sizeof(struct kv_framing) == 32, "part of the maps' layout");
+
+/* ---- predicates ---------------------------------------------------------------------- */
+
+KV_INLINE void kv_framing_init(struct kv_framing *f, bool head_request)
+{
+	__builtin_memset(f, 0, sizeof(*f));
+	f->state = KV_FRAMING_STATUS;
+	f->flags = head_request ? KV_FRAMING_HEAD : 0;
+}
+
+/* The response has ended; the next byte is no part of it. */
+KV_INLINE bool kv_framing_done(const struct kv_framing *f)
+{
+	return f->state == KV_FRAMING_DONE;
+}
+
+/* It cannot be framed: pass everything on, never use the connection again. */
+KV_INLINE bool kv_framing_broken(const struct kv_framing *f)
+{
+	return f->state == KV_FRAMING_BROKEN;
+}
+
+/* It ends with the connection; true for broken ones too. */
+KV_INLINE bool kv_framing_until_close(const struct kv_framing *f)
+{
+	return f->state == KV_FRAMING_UNTIL_CLOSE || f->state == KV_FRAMING_BROKEN;
+}
+
+/* The connection has ended: so has the response, whole or not. */
+KV_INLINE void kv_framing_end(struct kv_framing *f)
+{
+	f->state = KV_FRAMING_DONE;
+	f->flags |= KV_FRAMING_CLOSE;
+}
+
+/* The very next byte must be looked at, so bytes behind it cannot be taken first. */
+KV_INLINE bool kv_framing_needs_bytes(const struct kv_framing *f)
+{
+	return f->state < KV_FRAMING_DATA;
+}
+
+/* ---- tokens -------------------------------------------------------------------------- */
+
+#define KV_FRAMING_W_NAMES 0x808080ull
+#define KV_FRAMING_W_CHUNKED 0x80000000ull
+#define KV_FRAMING_W_CLOSE 0x8000000000ull
+#define KV_FRAMING_W_KEEP_ALIVE 0x800000000000ull
+
+/* Six words from top to bottom: connection, content-length, transfer-encoding, chunked, close,
+ * keep-alive. One look at a row compares a byte with all of them. */
+/* clang-format off */
+static const union {
+	char text[8];
+	__u64 word;
+} kv_framing_rows[] = {
+	{"cctcck"}, {"oorhle"}, {"nnauoe"}, {"ntnnsp"}, {"eeske-"}, {"cnfe\0a"}, {"tted\0l"},
+	{"i-r\0\0i"}, {"ol-\0\0v"}, {"nee\0\0e"}, {"\0nn"}, {"\0gc"}, {"\0to"}, {"\0hd"},
+	{"\0\0i"}, {"\0\0n"}, {"\0\0g"}, {""},
+};
+/* clang-format on */
+
+#define KV_FRAMING_ROWS (sizeof(kv_framing_rows) / sizeof(kv_framing_rows[0]))
+
+KV_INLINE void kv_framing_token_start(struct kv_framing *f, __u64 words)
+{
+	f->match = words;
+	f->index = 0;
+	f->ended = 0;
+}
+
+/* The token goes on with c; with 0 it ends, and the words that are left are equal to it. */
+KV_INLINE __u64 kv_framing_token_byte(struct kv_framing *f, __u8 c)
+{
+	__u32 index = f->index;
+	__u64 match = 0;
+
+	if (c >= 'A' && c <= 'Z')
+		c |= 0x20;
+	if (index < KV_FRAMING_ROWS) {
+		match = f->match & kv_zero_bytes(kv_framing_rows[index].word ^ KV_BYTES(c));
+		f->index = index + 1;
+	}
+	f->match = match;
+	return match;
+}
+
+/* ---- the machine --------------------------------------------------------------------- */
+
+KV_INLINE void kv_framing_break(struct kv_framing *f)
+{
+	f->state = KV_FRAMING_BROKEN;
+	f->flags |= KV_FRAMING_CLOSE;
+}
+
+/* "HTTP/1.1 200", then a space or the end of the line. */
+KV_INLINE void kv_framing_status(struct kv_framing *f, __u8 c)
+{
+	static const union kv_literal version = {"HTTP/1.1"};
+	__u32 index = f->index;
+	__u8 digit = c - '0';
+
+	f->index = index + 1;
+	if (index == 7 && c == '0') {
+		f->flags |= KV_FRAMING_HTTP_1_0;
+	} else if (index < 9) {
+		if (c != (index < 8 ? (version.word[0] >> 8 * index & 0xff) : ' '))
+			kv_framing_break(f);
+	} else if (index < 12) {
+		f->status = f->status * 10 + digit;
+		if (digit > 9 || (index == 9 && (digit < 1 || digit > 5)))
+			kv_framing_break(f);
+	} else if (c == ' ') {
+		f->state = KV_FRAMING_TEXT;
+	} else if (c == '\r') {
+		f->state = KV_FRAMING_LF;
+	} else {
+		kv_framing_break(f);
+	}
+}
+
+/* Behind the empty line of a head. */
+KV_INLINE void kv_framing_head_end(struct kv_framing *f)
+{
+	__u32 status = f->status, flags = f->flags;
+
+	if (status == 101) {
+		kv_framing_break(f);
+		return;
+	}
+	if (status < 200) {
+		kv_framing_init(f, flags & KV_FRAMING_HEAD);
+		f->flags |= KV_FRAMING_STARTED;
+		return;
+	}
+	f->head_seen = 0;
+	if ((flags & KV_FRAMING_HTTP_1_0) && !(flags & KV_FRAMING_KEEP_ALIVE))
+		f->flags |= KV_FRAMING_CLOSE;
+	if ((flags & KV_FRAMING_HEAD) || status == 204 || status == 304) {
+		f->left = 0;
+		f->state = KV_FRAMING_DONE;
+	} else if (flags & KV_FRAMING_CHUNKED) {
+		f->index = 0;
+		f->state = KV_FRAMING_CHUNK;
+	} else if (flags & KV_FRAMING_LENGTH) {
+		f->state = f->left ? KV_FRAMING_BODY : KV_FRAMING_DONE;
+	} else {
+		f->flags |= KV_FRAMING_CLOSE;
+		f->state = KV_FRAMING_UNTIL_CLOSE;
+	}
+}
+
+/* Behind the colon of a name. */
+KV_INLINE void kv_framing_name_end(struct kv_framing *f)
+{
+	__u64 match = kv_framing_token_byte(f, 0);
+
+	f->state = KV_FRAMING_VALUE;
+	if (match == 0x80) {
+		f->field = KV_FRAMING_F_CONNECTION;
+		kv_framing_token_start(f, KV_FRAMING_W_CLOSE | KV_FRAMING_W_KEEP_ALIVE);
+	} else if (match == 0x8000) {
+		f->field = KV_FRAMING_F_LENGTH;
+		kv_framing_token_start(f, 0);
+		if (f->flags & (KV_FRAMING_LENGTH | KV_FRAMING_CHUNKED))
+			kv_framing_break(f);
+		f->flags |= KV_FRAMING_LENGTH;
+	} else if (match == 0x800000) {
+		f->field = KV_FRAMING_F_CODING;
+		kv_framing_token_start(f, KV_FRAMING_W_CHUNKED);
+		if (f->flags & (KV_FRAMING_LENGTH | KV_FRAMING_CHUNKED | KV_FRAMING_HTTP_1_0))
+			kv_framing_break(f);
+		f->flags |= KV_FRAMING_CHUNKED;
+	} else {
+		f->state = KV_FRAMING_TEXT;
+	}
+}
+
+/* A token of a value is over. */
+KV_INLINE void kv_framing_value_token(struct kv_framing *f)
+{
+	__u64 match;
+
+	if (!f->index || f->ended || f->field == KV_FRAMING_F_LENGTH) {
+		f->ended = f->index > 0;
+		return;
+	}
+	match = kv_framing_token_byte(f, 0);
+	f->ended = 1;
+	if (f->field == KV_FRAMING_F_CODING) {
+		if (!match)
+			kv_framing_break(f);
+	} else if (match == KV_FRAMING_W_CLOSE) {
+		f->flags |= KV_FRAMING_CLOSE;
+	} else if (match == KV_FRAMING_W_KEEP_ALIVE) {
+		f->flags |= KV_FRAMING_KEEP_ALIVE;
+	}
+}
+
+KV_INLINE void kv_framing_value(struct kv_framing *f, __u8 c)
+{
+	__u8 digit = c - '0';
+
+	if (c == ' ' || c == '\t') {
+		kv_framing_value_token(f);
+	} else if (c == '\r') {
+		kv_framing_value_token(f);
+		if (!f->ended && f->field != KV_FRAMING_F_CONNECTION)
+			kv_framing_break(f);
+		else if (f->state != KV_FRAMING_BROKEN)
+			f->state = KV_FRAMING_LF;
+	} else if (c < ' ' || c == 0x7f) {
+		kv_framing_break(f);
+	} else if (f->field == KV_FRAMING_F_CONNECTION) {
+		if (c == ',') {
+			kv_framing_value_token(f);
+			kv_framing_token_start(f, KV_FRAMING_W_CLOSE | KV_FRAMING_W_KEEP_ALIVE);
+		} else {
+			/* "close x" is no close, but we had better not use it again. */
+			kv_framing_token_byte(f, c);
+		}
+	} else if (f->ended) {
+		kv_framing_break(f);
+	} else if (f->field == KV_FRAMING_F_CODING) {
+		kv_framing_token_byte(f, c);
+	} else {
+		/* 19 digits cannot overflow. */
+		if (digit > 9 || f->index >= 19)
+			kv_framing_break(f);
+		f->left = f->left * 10 + digit;
+		f->index++;
+	}
+}
+
+KV_INLINE void kv_framing_chunk_size(struct kv_framing *f, __u8 c)
+{
+	__u8 low = c | 0x20, digit = c - '0';
+
+	if (low >= 'a' && low <= 'f')
+		digit = low - 'a' + 10;
+	if (digit < 16 && (c <= '9' || low >= 'a')) {
+		if (f->left >= KV_FRAMING_CHUNK_MAX >> 4)
+			kv_framing_break(f);
+		f->left = f->left << 4 | digit;
+		f->index = 1;
+	} else if (!f->index) {
+		kv_framing_break(f);
+	} else if (c == '\r') {
+		f->state = KV_FRAMING_CHUNK_LF;
+	} else if (c == ';' || c == ' ' || c == '\t') {
+		f->state = KV_FRAMING_CHUNK_TEXT;
+	} else {
+		kv_framing_break(f);
+	}
+}
+
+KV_INLINE void kv_framing_chunk_start(struct kv_framing *f)
+{
+	f->head_seen = 0;
+	f->index = 0;
+	if (f->left) {
+		f->state = KV_FRAMING_DATA;
+		return;
+	}
+	f->flags |= KV_FRAMING_TRAILERS;
+	f->state = KV_FRAMING_LINE;
+}
+
+/* At the start of a line, where a name or the end is. */
+KV_INLINE void kv_framing_line(struct kv_framing *f, __u8 c)
+{
+	if (c == '\r') {
+		f->state = KV_FRAMING_END_LF;
+	} else if (!(kv_class[c] & KV_CLASS_TOKEN)) {
+		kv_framing_break(f);
+	} else if (f->flags & KV_FRAMING_TRAILERS) {
+		f->state = KV_FRAMING_NAME_REST;
+	} else {
+		kv_framing_token_start(f, KV_FRAMING_W_NAMES);
+		f->state = kv_framing_token_byte(f, c) ? KV_FRAMING_NAME : KV_FRAMING_NAME_REST;
+	}
+}
+
+KV_INLINE void kv_framing_expect(struct kv_framing *f, __u8 c, __u8 state)
+{
+	if (c == (state == KV_FRAMING_DATA_LF ? '\r' : '\n'))
+		f->state = state;
+	else
+		kv_framing_break(f);
+}
+
+KV_INLINE void kv_framing_byte(struct kv_framing *f, __u8 c)
+{
+	switch (f->state) {
+	case KV_FRAMING_STATUS:
+		kv_framing_status(f, c);
+		break;
+	case KV_FRAMING_TEXT:
+		if (c == '\r')
+			f->state = KV_FRAMING_LF;
+		else if ((c < ' ' && c != '\t') || c == 0x7f)
+			kv_framing_break(f);
+		break;
+	case KV_FRAMING_LF:
+		kv_framing_expect(f, c, KV_FRAMING_LINE);
+		break;
+	case KV_FRAMING_LINE:
+		kv_framing_line(f, c);
+		break;
+	case KV_FRAMING_NAME:
+		if (c == ':')
+			kv_framing_name_end(f);
+		else if (!(kv_class[c] & KV_CLASS_TOKEN))
+			kv_framing_break(f);
+		else if (!kv_framing_token_byte(f, c))
+			f->state = KV_FRAMING_NAME_REST;
+		break;
+	case KV_FRAMING_NAME_REST:
+		if (c == ':')
+			f->state = KV_FRAMING_TEXT;
+		else if (!(kv_class[c] & KV_CLASS_TOKEN))
+			kv_framing_break(f);
+		break;
+	case KV_FRAMING_VALUE:
+		kv_framing_value(f, c);
+		break;
+	case KV_FRAMING_END_LF:
+		kv_framing_expect(f, c, KV_FRAMING_DONE);
+		if (f->state == KV_FRAMING_DONE && !(f->flags & KV_FRAMING_TRAILERS))
+			kv_framing_head_end(f);
+		break;
+	case KV_FRAMING_CHUNK:
+		kv_framing_chunk_size(f, c);
+		break;
+	case KV_FRAMING_CHUNK_TEXT:
+		if (c == '\r')
+			f->state = KV_FRAMING_CHUNK_LF;
+		else if ((c < ' ' && c != '\t') || c == 0x7f)
+			kv_framing_break(f);
+		break;
+	case KV_FRAMING_CHUNK_LF:
+		if (c == '\n')
+			kv_framing_chunk_start(f);
+		else
+			kv_framing_break(f);
+		break;
+	case KV_FRAMING_DATA_CR:
+		kv_framing_expect(f, c, KV_FRAMING_DATA_LF);
+		break;
+	case KV_FRAMING_DATA_LF:
+		f->head_seen = 0;
+		f->left = 0;
+		kv_framing_expect(f, c, KV_FRAMING_CHUNK);
+		break;
+	default:
+		kv_framing_break(f);
+	}
+}
+
+/* n bytes of a head, chunk line or trailer have been read. */
+KV_INLINE void kv_framing_count(struct kv_framing *f, __u32 n)
+{
+	__u32 seen = f->head_seen + n, limit = KV_FRAMING_HEAD_MAX;
+
+	if (f->flags & KV_FRAMING_TRAILERS)
+		limit = KV_FRAMING_TRAILER_MAX;
+	else if (f->state >= KV_FRAMING_CHUNK)
+		limit = KV_FRAMING_CHUNK_LINE_MAX;
+	f->head_seen = seen;
+	if (seen > limit)
+		kv_framing_break(f);
+}
+
+/* ---- over a source ------------------------------------------------------------------- */
+
+#define KV_FRAMING_WINDOW 64
+
+struct kv_framing_loop {
+	struct kv_framing *f;
+	const struct kv_source *s;
+	__u32 off;
+	__u32 len;
 };
 
-/*
- * void kv_framing_init(struct kv_framing *f, bool head_request);
- * __u32 kv_framing_run(struct kv_framing *f, const struct kv_source *s, __u32 off, __u32 len);
- *	Consumes up to len bytes at off; returns how many belong to this response: less than
- *	len only when the response ended. A broken response owns all bytes.
- * bool kv_framing_done(f)	  ended; the byte after belongs to no one
- * bool kv_framing_broken(f)	  cannot be framed: pass everything on, never use again
- * bool kv_framing_until_close(f) body ends with the connection (also: broken)
- * bool kv_framing_needs_bytes(f) the next byte must be looked at
- */
+/* Passes over bytes that need not be looked at. */
+KV_INLINE void kv_framing_skip(struct kv_framing *f, __u32 len)
+{
+	__u32 n = len - f->done;
 
-#endif
+	if (f->state == KV_FRAMING_DATA || f->state == KV_FRAMING_BODY) {
+		if (n > f->left)
+			n = f->left;
+		f->left -= n;
+		if (!f->left)
+			f->state =
+				f->state == KV_FRAMING_BODY ? KV_FRAMING_DONE : KV_FRAMING_DATA_CR;
+	}
+	f->done += n;
+}
+
+/* Reads the bytes of one window up to the first that need not be looked at. */
+KV_INLINE void kv_framing_window(struct kv_framing *f, const __u8 *buf, __u32 end)
+{
+	/* From memory, so that the verifier does not follow each value by itself; 0. */
+	__u32 i = f->zero;
+
+	for (__u32 turn = 0; turn < KV_FRAMING_WINDOW; turn++) {
+		__u32 step = 1;
+
+		if (i >= KV_FRAMING_WINDOW || i >= end || !kv_framing_needs_bytes(f))
+			break;
+		kv_framing_count(f, 1);
+		if (f->state == KV_FRAMING_TEXT && i + 8 <= end &&
+		    !kv_control_bytes(kv_word_at(buf, i))) {
+			kv_framing_count(f, 7);
+			step = 8;
+		} else if (f->state != KV_FRAMING_BROKEN) {
+			kv_framing_byte(f, buf[i]);
+		}
+		i += step;
+	}
+	f->done += i;
+}
+
+static long kv_framing_step(__u32 i, void *ctx)
+{
+	struct kv_framing_loop *c = ctx;
+	struct kv_framing *f = c->f;
+	__u8 buf[KV_FRAMING_WINDOW + 8] = {0};
+	__u32 n = c->len - f->done;
+
+	(void)i;
+	if (!n || f->state == KV_FRAMING_DONE)
+		return 1;
+	if (!kv_framing_needs_bytes(f)) {
+		kv_framing_skip(f, c->len);
+		return 0;
+	}
+	if (n > KV_FRAMING_WINDOW)
+		n = KV_FRAMING_WINDOW;
+	f->flags |= KV_FRAMING_STARTED;
+	if (kv_source_load(c->s, c->off + f->done, buf, n))
+		return 1;
+	kv_framing_window(f, buf, n);
+	return 0;
+}
+
+/* Consumes up to len bytes at off; returns how many belong to this response: less than len
+ * only when it has ended. A broken response owns all bytes. */
+KV_INLINE __u32 kv_framing_run(struct kv_framing *f, const struct kv_source *s, __u32 off,
+			       __u32 len)
+{
+	struct kv_framing_loop loop = {f, s, off, len};
+	__u32 done;
+
+	/* Every turn but the last consumes a byte. */
+	kv_loop(len + 1, kv_framing_step, &loop);
+	done = f->done;
+	f->done = 0; /* the state tells nothing of how the bytes came */
+	return done;
+}
+
+#endif /* KVSTEER_FRAMING_H */
