@@ -204,8 +204,11 @@ KV_INLINE void kv_framing_head_end(struct kv_framing *f)
 		return;
 	}
 	if (status < 200) {
+		__u32 done = f->done;
+
 		kv_framing_init(f, flags & KV_FRAMING_HEAD);
 		f->flags |= KV_FRAMING_STARTED;
+		f->done = done;
 		return;
 	}
 	f->head_seen = 0;
