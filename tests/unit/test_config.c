@@ -80,7 +80,11 @@ static const struct {
 	{SERVICE "interfaces: [eth0, eth1, eth0]\n",
 	 "f:4: interfaces[2]: \"eth0\" is given twice: expected it once"},
 	{SERVICE "session_headers:\n- x-a\n- x:b\n",
-	 "f:6: session_headers[1]: found \"x:b\": expected a header name, up to 31 bytes"},
+	 "f:6: session_headers[1]: found \"x:b\": expected a header name, up to 31 bytes, that has "
+	 "no meaning in HTTP/1.1 framing"},
+	{SERVICE "session_headers: [Host]\n", "f:4: session_headers[0]: found \"Host\": expected a "
+					      "header name, up to 31 bytes, that has "
+					      "no meaning in HTTP/1.1 framing"},
 	{SERVICE "session_headers: [x-a, X-A]\n",
 	 "f:4: session_headers[1]: \"x-a\" is given twice: expected it once"},
 	{SERVICE "max_backends: 257\n",

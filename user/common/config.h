@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <sys/un.h>
 
+#include <kvsteer/fields.h>
 #include <kvsteer/shared.h>
 
 #include "common/addr.h"
@@ -21,8 +22,8 @@
 #define KV_DEFAULT_CONTROL "/run/kvsteer.sock"
 #define KV_CONFIG_LISTENS 8 /* as kv_service.listen */
 #define KV_CONFIG_INTERFACES 32
-#define KV_CONFIG_SESSION_HEADERS 16
-#define KV_CONFIG_HEADER_LEN 32 /* as in kv_names */
+#define KV_CONFIG_SESSION_HEADERS KV_NAMES_MAX
+#define KV_CONFIG_HEADER_LEN (KV_FIELD_NAME_MAX + 1)
 #define KV_CONFIG_PATH_LEN 256
 #define KV_CONFIG_ERROR_LEN 512 /* room for any message */
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "common/config_read.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <kvsteer/fields.h>
 
 #include "common/config_values.h"
 
@@ -17,10 +18,6 @@
 #define WORD_CHARS                                                                                 \
 	"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"                           \
 	"-._:[]"
-/* RFC 9110, section 5.6.2: token. */
-#define TOKEN_CHARS                                                                                \
-	"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"                           \
-	"!#$%&'*+-.^_`|~"
 
 struct rule {
 	const char *key;
@@ -38,7 +35,8 @@ static const struct rule rules[] = {
 	{"pin", NULL, 0, 0, "an absolute path on a bpf file system, up to 255 bytes"},
 	{"control", NULL, 0, 0, "an absolute path, up to 107 bytes"},
 	{"interfaces", NULL, 0, 0, "a name of an interface, up to 15 bytes"},
-	{"session_headers", NULL, 0, 0, "a header name, up to 31 bytes"},
+	{"session_headers", NULL, 0, 0,
+	 "a header name, up to 31 bytes, that has no meaning in HTTP/1.1 framing"},
 	{"max_backends", COUNT, 1, 256, "a whole number from 1 to 256"},
 	{"upstreams_per_backend", COUNT, 64, 1024, "a multiple of 64 from 64 to 1024"},
 	{"max_clients", COUNT, 64, 4194304, "a whole number from 64 to 4194304"},
@@ -70,11 +68,6 @@ static const struct {
 	{"pin", "--pin"},	{"control", "--control"},
 	{"listen", "--listen"}, {"interfaces", "--interface"},
 	{"policy", "--policy"}, {"address", "--backend"},
-};
-
-static const char *const default_session_headers[] = {
-	"x-session-id", "x-session-affinity", "x-claude-code-session-id", "session-id",
-	"session_id",	"x-smg-routing-key",  "x-dynamo-session-id",
 };
 
 static const struct rule *rule_of(const char *key)
@@ -190,24 +183,29 @@ static int read_interface(struct reader *r, const char *key, const char *text, c
 	return 0;
 }
 
-static int read_header(struct reader *r, const char *key, const char *text,
-		       char ret[KV_CONFIG_HEADER_LEN])
+/* By the parser's own rules: what it takes here it finds in requests. */
+static int read_headers(struct reader *r, const struct kv_raw_config *raw, struct kv_config *config)
 {
-	size_t len = strlen(text);
+	struct kv_names names = {0};
+	char key[64];
 
-	if (!len || len >= KV_CONFIG_HEADER_LEN || strspn(text, TOKEN_CHARS) != len)
-		return bad_value(r, key, text);
-	for (size_t i = 0; i <= len; i++)
-		ret[i] = tolower((unsigned char)text[i]);
+	if (!raw->session_headers_count && !kv_tree_has(r->tree, "session_headers"))
+		kv_names_default(&names);
+	for (__u32 i = 0; i < raw->session_headers_count; i++) {
+		snprintf(key, sizeof(key), "session_headers[%u]", i);
+		if (kv_names_add(&names, raw->session_headers[i]))
+			return bad_value(r, key, raw->session_headers[i]);
+	}
+	memcpy(config->session_headers, names.name, sizeof(names.name));
+	config->n_session_headers = names.n;
 	return 0;
 }
 
 /* ---- the parts ------------------------------------------------------------------------ */
 
-static int read_lists(struct reader *r, const struct kv_raw_config *raw, struct kv_config *config)
+static int read_interfaces(struct reader *r, const struct kv_raw_config *raw,
+			   struct kv_config *config)
 {
-	const size_t n_defaults =
-		sizeof(default_session_headers) / sizeof(*default_session_headers);
 	char key[64];
 	int err;
 
@@ -218,19 +216,6 @@ static int read_lists(struct reader *r, const struct kv_raw_config *raw, struct 
 			return err;
 		config->n_interfaces++;
 	}
-	for (__u32 i = 0; i < raw->session_headers_count; i++) {
-		snprintf(key, sizeof(key), "session_headers[%u]", i);
-		err = read_header(r, key, raw->session_headers[i], config->session_headers[i]);
-		if (err)
-			return err;
-		config->n_session_headers++;
-	}
-	/* An empty list is a choice: no session keys. */
-	if (raw->session_headers_count || kv_tree_has(r->tree, "session_headers"))
-		return 0;
-	for (size_t i = 0; i < n_defaults; i++)
-		strcpy(config->session_headers[i], default_session_headers[i]);
-	config->n_session_headers = n_defaults;
 	return 0;
 }
 
@@ -253,7 +238,7 @@ static int read_instance(struct reader *r, const struct kv_raw_config *raw,
 		?: read_number32(r, "max_clients", raw->max_clients, &config->max_clients)
 		?: read_number32(r, "max_prefixes", raw->max_prefixes, &config->max_prefixes)
 		?: read_number32(r, "max_sessions", raw->max_sessions, &config->max_sessions)
-		?: read_lists(r, raw, config);
+		?: read_interfaces(r, raw, config) ?: read_headers(r, raw, config);
 	if (!err && config->upstreams_per_backend % 64)
 		return bad_value(r, "upstreams_per_backend", raw->upstreams_per_backend);
 	return err;
