@@ -159,6 +159,8 @@ static void conn_begin(struct conn *c)
 	c->body_len = r->body.n;
 	c->sent = 0;
 	c->status = 0;
+	c->rst_after_tokens = c->fin_mid_body = -1;
+	c->close_silently = false;
 	log_request(c);
 	api_request(c);
 }
@@ -170,6 +172,8 @@ static void conn_refuse(struct conn *c, int status, const char *why)
 	c->keep_alive = false;
 	c->head_only = false;
 	c->sent = 0;
+	c->fin_mid_body = -1;
+	c->close_silently = false;
 	c->engine->stats.refused++;
 	log_bad(c, why);
 	conn_error(c, status, why);

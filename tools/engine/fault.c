@@ -152,8 +152,6 @@ bool fault_take(struct conn *c)
 {
 	struct fault *f = &c->engine->fault, taken = *f;
 
-	c->rst_after_tokens = c->fin_mid_body = -1;
-	c->close_silently = false;
 	if (slice_is(c->req.path, "/health")) {
 		struct timeval after = {f->health_ms / 1000, f->health_ms % 1000 * 1000};
 

@@ -63,13 +63,19 @@ static int request_line(struct slice l, struct request *r, const char **ret_why)
 	if (q[8] != '0' && q[8] != '1')
 		return -400;
 	r->keep_alive = q[8] == '1';
-	if (*r->target.p != '/' && !slice_is(r->target, "*"))
-		return -400;
 	r->path = r->target;
-	mark = memchr(r->target.p, '?', r->target.n);
+	if (r->path.n > 7 && !memcmp(r->path.p, "http://", 7)) { /* absolute form */
+		const char *slash = memchr(r->path.p + 7, '/', r->path.n - 7);
+
+		r->path.n = slash ? r->target.p + r->target.n - slash : 0;
+		r->path.p = slash;
+	}
+	if (!r->path.n || (*r->path.p != '/' && !slice_is(r->path, "*")))
+		return -400;
+	mark = memchr(r->path.p, '?', r->path.n);
 	if (mark) {
-		r->path.n = mark - r->target.p;
-		r->query = (struct slice){mark + 1, r->target.n - r->path.n - 1};
+		r->query = (struct slice){mark + 1, r->path.p + r->path.n - mark - 1};
+		r->path.n = mark - r->path.p;
 	}
 	r->head_only = slice_is(r->method, "HEAD");
 	return 1;
