@@ -1,0 +1,266 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+# The demo: a slice of a real trace through kvsteer, four times, each time choosing engines another
+# way. Clients, gateway and engines are network namespaces of a private mount namespace.
+set -euo pipefail
+
+usage() {
+	cat <<'TEXT'
+usage: tools/demo.sh [--seconds N]     the demo: four runs of N seconds (default 30), table and plot
+       tools/demo.sh --shell           the same hosts with the trace running, and a shell on a client
+       tools/demo.sh --exec COMMAND…   the same, and one command on a client
+Everything that it starts is gone when it ends.
+TEXT
+}
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+out=$root/.output
+work=$out/demo
+trace=$root/tools/traces/conversation-2000.jsonl.gz
+gateway=10.71.1.1:8000
+id=kv
+engines=4
+clients=2
+
+# The slice: its length, and its prompts, which are played in full. Answers are cut to a 25th: what they
+# cost does not depend on the engine.
+trace_s=669 prompt_tokens=27441774 answers=0.04
+# Each cache holds 3,000 of the trace's blocks of 512 tokens; the slice touches 39 thousand.
+block_size=16
+blocks=$((3000 * 512 / block_size))
+# Prompts ask for 1.2 times what the engines can compute: without cache hits queues only grow.
+overload=1.2
+seconds=30
+
+die() {
+	echo "demo: $*" >&2
+	exit 1
+}
+
+mode=demo
+while [ $# -gt 0 ]; do
+	case $1 in
+	--seconds)
+		[[ ${2:-} =~ ^[1-9][0-9]*$ ]] || die "--seconds ${2:-}: want a whole number"
+		seconds=$2
+		shift 2
+		;;
+	--shell) mode="shell" && shift ;;
+	--exec)
+		mode="exec" && shift
+		[ $# -gt 0 ] || die "--exec: which command?"
+		break
+		;;
+	-h | --help) usage && exit 0 ;;
+	*) usage >&2 && exit 2 ;;
+	esac
+done
+
+[ "$(id -u)" = 0 ] || die "needs root for network namespaces and BPF: sudo $0"
+for b in kvsteerd kvsteer kv-engine kv-replay; do
+	[ -x "$out/$b" ] || die "$out/$b is missing: run make"
+done
+
+# A private /run and bpffs: two demos, or a kvsteer of this host, cannot meet, and nothing is left.
+if [ -z "${KV_DEMO_PRIVATE:-}" ]; then
+	args=(--seconds "$seconds")
+	[ "$mode" = demo ] || args+=("--$mode")
+	export KV_DEMO_PRIVATE=1
+	unshare --mount true || die "cannot make a mount namespace; in a container: give it CAP_SYS_ADMIN"
+	exec unshare --mount --propagation private "$0" "${args[@]}" "$@"
+fi
+unset KV_DEMO_PRIVATE
+mount -t tmpfs -o mode=755 tmpfs /run
+mount -t bpf bpf /sys/fs/bpf
+
+# shellcheck source=tools/netns.sh
+. "$root/tools/netns.sh"
+
+per_second() { # tokens per second and engine
+	awk -v t=$prompt_tokens -v d="$seconds" -v n=$engines -v o=$overload \
+		'BEGIN { printf "%d", t / d / n / o }'
+}
+rate=$(per_second)
+
+started=()
+cleanup() {
+	trap - EXIT
+	# Their logs end before the namespaces do.
+	[ ${#started[@]} = 0 ] || kill "${started[@]}" 2>/dev/null || true
+	wait || true
+	kv_net_down $id
+}
+trap cleanup EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+
+# start NAMESPACE LOG COMMAND…: in the background; killed with this script, however that ends.
+start() {
+	local ns=$1 log=$2
+	shift 2
+	# Not kv_in: $! has to be the process itself, not a subshell around a function.
+	nsenter --net="/run/netns/$ns" setpriv --pdeathsig KILL -- "$@" >>"$log" 2>&1 &
+	started+=($!)
+}
+
+# stop PID…: SIGTERM, and wait until it is gone.
+stop() {
+	kill "$@" 2>/dev/null || true
+	wait "$@" 2>/dev/null || true
+}
+
+answers() { # URL, asked from a client
+	kv_in $id-c1 curl -fs -m 1 -o "$work/answer" "$1"
+}
+
+wait_for() { # WHAT LOG URL
+	local n
+	for ((n = 0; n < 100; n++)); do
+		answers "$3" && return
+		sleep 0.05
+	done
+	tail -n 5 "$2" >&2
+	die "$1 does not answer; its log is $2"
+}
+
+config() { # POLICY
+	local i
+	echo "interfaces: [c1, c2, e1, e2, e3, e4]"
+	echo "services:"
+	echo "  - name: demo"
+	echo "    listen: [\"$gateway\"]"
+	echo "    policy: $1"
+	echo "    backends:"
+	for ((i = 1; i <= engines; i++)); do
+		echo "      - {name: engine-$i, address: \"10.72.$i.2:8000\", capacity: $((blocks * block_size)), rate: $rate}"
+	done
+}
+
+# up POLICY: engines with cold caches, and the gateway. Sets $agent.
+up() {
+	local i
+	for ((i = 1; i <= engines; i++)); do
+		start $id-e$i "$work/engines.log" "$out/kv-engine" --listen "10.72.$i.2:8000" \
+			--name "engine-$i" --blocks $blocks --block-size $block_size \
+			--rate "$rate" --decode-ms 4
+	done
+	config "$1" >"$work/kvsteer.yaml"
+	start $id-gw "$work/kvsteerd.log" "$out/kvsteerd" -c "$work/kvsteer.yaml"
+	agent=${started[-1]}
+	for ((i = 1; i <= engines; i++)); do
+		wait_for "engine $i" "$work/engines.log" "http://10.72.$i.2:8000/health"
+	done
+	wait_for kvsteerd "$work/kvsteerd.log" "http://$gateway/health"
+}
+
+down() {
+	stop "$agent"
+	stop "${started[@]}"
+	started=()
+}
+
+counters() {
+	kv_in $id-gw "$out/kvsteer" -j counters
+}
+
+# Clock ticks of user and system time that the agent has had.
+ticks() {
+	awk '{ sub(/.*\) /, ""); print $12 + $13 }' "/proc/$agent/stat"
+}
+
+# The command that plays the trace in $1 seconds, in the array $play.
+player() {
+	local speed
+	speed=$(awk -v t=$trace_s -v d="$1" 'BEGIN { print t / d }')
+	play=(setpriv --pdeathsig TERM -- "$out/kv-replay" --to $gateway --netns $id-c1
+		--netns $id-c2 --engines $engines --speed "$speed" --answers $answers "$trace")
+}
+
+run() { # NUMBER NAME POLICY TITLE [ARGUMENT…]
+	local number=$1 name=$2 policy=$3 title=$4 before rc=0
+	shift 4
+	printf '\n[%s/4] %s\n' "$number" "$title"
+	up "$policy"
+	counters >"$work/$name.before"
+	before=$(ticks)
+	# In the background, as a trap has to wait for what is in front.
+	player "$seconds"
+	"${play[@]}" --name "$name" --json "$work/$name.json" --tsv "$work/$name.tsv" "$@" &
+	started+=($!)
+	wait $! || rc=$?
+	[ $rc -lt 2 ] || die "kv-replay has failed"
+	echo "$before $(ticks)" >"$work/$name.cpu"
+	counters >"$work/$name.after"
+	down
+}
+
+demo() {
+	local rc=0
+	echo "2,000 requests of a real chat service (11 minutes of the Mooncake trace, in $seconds s), from"
+	echo "$clients client hosts through one gateway to $engines engines; every run starts with cold caches."
+	run 1 round-robin round-robin "round-robin: each engine in turn"
+	run 2 least least "least: the engine with the least work waiting"
+	run 3 price price "price: waiting and prefill weighed, prompts hashed by the gateway's agent"
+	run 4 price-hinted price "price, and clients send KV-Prefix: the kernel decides on the first packet" --hint
+	echo
+	python3 -B "$root/tools/demo/report.py" "$work" "$out/demo.json" "$out/demo.svg" \
+		round-robin least price price-hinted || rc=$?
+	cat <<TEXT
+  plot: .output/demo.svg    numbers: .output/demo.json    answers one by one: .output/demo/*.tsv
+
+Look around by hand, on the same hosts with the trace running:
+  sudo tools/demo.sh --exec kvsteer status
+  sudo tools/demo.sh --exec curl -i http://$gateway/v1/models
+  sudo tools/demo.sh --shell
+TEXT
+	return $rc
+}
+
+# Two kinds of clients, with hints and without, each playing the trace over and over at a third of the
+# demo's pace.
+load() {
+	up price
+	player $((3 * seconds))
+	play_on &
+	started+=($!)
+	play_on --hint &
+	started+=($!)
+}
+
+play_on() {
+	# A killed script has no trap that ends this.
+	while kill -0 $$ 2>/dev/null; do
+		"${play[@]}" --json /dev/null "$@" 2>/dev/null || sleep 1
+	done
+}
+
+look() { # [COMMAND…]: on a client, with kvsteer acting on the gateway
+	mkdir -p "$work/bin"
+	printf '#!/bin/sh\nexec nsenter --net=/run/netns/%s-gw "%s" "$@"\n' $id "$out/kvsteer" \
+		>"$work/bin/kvsteer"
+	chmod +x "$work/bin/kvsteer"
+	export PATH="$work/bin:$out:$PATH"
+	load
+	if [ $# -gt 0 ]; then
+		sleep 3
+		kv_in $id-c1 "$@"
+		return
+	fi
+	cat <<TEXT
+A shell on client host $id-c1; the gateway is http://$gateway, the trace is running. Try:
+  kvsteer status
+  watch -n 1 kvsteer counters
+  curl -N http://$gateway/v1/completions -d '{"model": "emulated", "prompt": "hello", "max_tokens": 8, "stream": true}'
+exit ends and removes everything.
+TEXT
+	PS1='client# ' kv_in $id-c1 bash --norc -i || true
+}
+
+rm -rf "$work"
+mkdir -p "$work"
+kv_net_up $id $clients $engines
+case $mode in
+demo) demo ;;
+shell) look ;;
+exec) look "$@" ;;
+esac
