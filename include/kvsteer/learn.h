@@ -39,11 +39,17 @@ static long kv_find_step(__u32 j, void *ctx)
 	return 0;
 }
 
+/* An entry that a sibling has created since the decision is found by the creation that fails. */
+KV_INLINE struct kv_prefix *kv_learn_lookup(const struct kv_steer *st, __u32 rung)
+{
+	return st->absent >> rung & 1 ? NULL : kv_world_prefix(st->query.rungs[rung].hash);
+}
+
 static long kv_enter_rung_step(__u32 i, void *ctx)
 {
 	struct kv_steer *st = kv_steer_of(ctx);
-	struct kv_rung *r = &st->query.rungs[i & (KV_MAX_RUNGS - 1)];
-	struct kv_prefix *p = kv_world_prefix(r->hash);
+	__u32 at = i & (KV_MAX_RUNGS - 1), depth = st->query.rungs[at].depth;
+	struct kv_prefix *p = kv_learn_lookup(st, at);
 
 	st->found = 0;
 	if (p) {
@@ -51,8 +57,8 @@ static long kv_enter_rung_step(__u32 i, void *ctx)
 		kv_loop(KV_HOLDERS, kv_find_step, &st);
 	}
 	if (kv_enters(st, st->found))
-		st->entered += kv_left(r->depth, st->prev);
-	st->prev = r->depth;
+		st->entered += kv_left(depth, st->prev);
+	st->prev = depth;
 	return 0;
 }
 
@@ -110,12 +116,13 @@ static long kv_place_step(__u32 j, void *ctx)
 static long kv_learn_rung_step(__u32 i, void *ctx)
 {
 	struct kv_steer *st = kv_steer_of(ctx);
-	__u64 hash = st->query.rungs[i & (KV_MAX_RUNGS - 1)].hash, old;
 	struct kv_backend *b = kv_world_backend(st->choice.backend);
-	struct kv_prefix *p = kv_world_prefix(hash);
+	__u32 at = i & (KV_MAX_RUNGS - 1);
+	struct kv_prefix *p = kv_learn_lookup(st, at);
+	__u64 old;
 
 	if (!p) {
-		p = kv_world_prefix_create(hash);
+		p = kv_world_prefix_create(st->query.rungs[at].hash);
 		kv_world_count(p ? KV_CNT_prefix_inserted : KV_CNT_prefix_full);
 	}
 	if (!p || !b)

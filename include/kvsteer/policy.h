@@ -106,8 +106,10 @@ static long kv_match_rung_step(__u32 i, void *ctx)
 	if (st->depth < st->floor)
 		return 1;
 	p = kv_world_prefix(st->query.rungs[at].hash);
-	if (!p)
+	if (!p) {
+		st->absent |= 1u << at;
 		return 0;
+	}
 	kv_prefix_copy(st->holder, p);
 	kv_loop(KV_HOLDERS, kv_match_holder_step, &st);
 	return st->scan && st->matched == st->n;
@@ -314,6 +316,7 @@ KV_INLINE void kv_steer_reset(struct kv_steer *st)
 	st->now = kv_world_ns();
 	st->n = 0;
 	st->matched = 0;
+	st->absent = 0;
 	st->rates = 0;
 	st->requests = 0;
 }

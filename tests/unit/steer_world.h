@@ -12,7 +12,7 @@
 #include "kvsteer/counters.h"
 #include "kvsteer/shared.h"
 
-#define WORLD_SLOTS (1u << 20) /* of the prefix table; sessions have the same */
+#define WORLD_SLOTS (1u << 19) /* of the prefix table; sessions have the same */
 
 struct world_prefix {
 	__u64 key; /* 0: free */
@@ -121,13 +121,19 @@ static void kv_world_count(enum kv_counter counter)
 /* An empty world: one service (0) of n equal backends, all up. */
 static inline void world_reset(__u32 policy, __u32 n, __u64 capacity, __u64 rate)
 {
-	free(world.prefixes);
-	free(world.sessions);
+	struct world_prefix *prefixes = world.prefixes;
+	struct world_session *sessions = world.sessions;
+
 	memset(&world, 0, sizeof(world));
-	world.prefixes = calloc(WORLD_SLOTS, sizeof(*world.prefixes));
-	world.sessions = calloc(WORLD_SLOTS, sizeof(*world.sessions));
+	world.prefixes = prefixes ?: calloc(WORLD_SLOTS, sizeof(*prefixes));
+	world.sessions = sessions ?: calloc(WORLD_SLOTS, sizeof(*sessions));
 	if (!world.prefixes || !world.sessions)
 		abort();
+	/* clearing costs less than the page faults of fresh memory */
+	if (prefixes)
+		memset(prefixes, 0, WORLD_SLOTS * sizeof(*prefixes));
+	if (sessions)
+		memset(sessions, 0, WORLD_SLOTS * sizeof(*sessions));
 	world.max_prefixes = world.max_sessions = WORLD_SLOTS / 4 * 3;
 	world.now = 1000000000000ull;
 	world.random = 1;
