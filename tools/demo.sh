@@ -172,8 +172,8 @@ ticks() {
 player() {
 	local speed
 	speed=$(awk -v t=$trace_s -v d="$1" 'BEGIN { print t / d }')
-	play=(setpriv --pdeathsig TERM -- "$out/kv-replay" --to $gateway --netns $id-c1
-		--netns $id-c2 --engines $engines --speed "$speed" --answers $answers "$trace")
+	play=(setpriv --pdeathsig TERM -- "$out/kv-replay" --to "$gateway" --netns "$id-c1"
+		--netns "$id-c2" --engines "$engines" --speed "$speed" --answers "$answers" "$trace")
 }
 
 run() { # NUMBER NAME POLICY TITLE [ARGUMENT…]
@@ -219,18 +219,14 @@ TEXT
 # Two kinds of clients, with hints and without, each playing the trace over and over at a third of the
 # demo's pace.
 load() {
+	local hint
 	up price
 	player $((3 * seconds))
-	play_on &
-	started+=($!)
-	play_on --hint &
-	started+=($!)
-}
-
-play_on() {
-	# A killed script has no trap that ends this.
-	while kill -0 $$ 2>/dev/null; do
-		"${play[@]}" --json /dev/null "$@" 2>/dev/null || sleep 1
+	for hint in "" --hint; do
+		# shellcheck disable=SC2016 # for the inner shell
+		setpriv --pdeathsig KILL -- bash -c 'while :; do "$@" || sleep 1; done' - \
+			"${play[@]}" --json /dev/null $hint 2>/dev/null &
+		started+=($!)
 	done
 }
 
