@@ -200,7 +200,7 @@ int http_chunks(char *p, size_t n, struct chunks *c, const char **ret_why)
 {
 	*ret_why = "malformed chunked body";
 	for (;;) {
-		const char *next;
+		const char *next, *why;
 		struct slice l;
 		int err;
 
@@ -236,6 +236,9 @@ int http_chunks(char *p, size_t n, struct chunks *c, const char **ret_why)
 		case CHUNK_TRAILERS:
 			if (!l.n)
 				return 1;
+			/* their meaning does not matter here, their form does */
+			if (field(l, &(struct request){0}, &(int){0}, &why) == -400)
+				return -400;
 			break;
 		}
 	}
