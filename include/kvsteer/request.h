@@ -348,7 +348,8 @@ KV_INLINE long kv_request_name(struct kv_request *r, const struct kv_names *name
 		return 0;
 	}
 	if (c != ':' || (!r->w.n && r->state == KV_AT_FIELD))
-		return kv_request_stop_at(r, r->w.n, c, KV_REASON_bad_field_name);
+		return kv_request_stop(r, r->w.n,
+				       c == '\n' ? KV_REASON_bare_lf : KV_REASON_bad_field_name);
 	r->field = KV_FIELD_OTHER;
 	if (r->state == KV_AT_FIELD && r->w.n < KV_TOKEN_MAX) {
 		kv_window_words(&r->w, words);
