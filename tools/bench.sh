@@ -175,7 +175,7 @@ work_args() {
 	args=(--seconds "$seconds" --warmup "$warmup")
 	case $1 in
 	small*) args+=(--prompt-bytes 600 --prompts 20) ;;
-	prompt*) args+=(--prompt-bytes 220000 --prompts 20 --tail-bytes 512) ;;
+	prompt*) args+=(--prompt-bytes 220000 --prompts 20 --tail-bytes 512 --warmup-requests 40) ;;
 	streams*) args+=(--prompt-bytes 600 --prompts 20 --stream --max-tokens "$STREAM_TOKENS") ;;
 	answer*) args+=(--hash --expect-bytes "$ANSWER_BYTES" --path "/bytes/$ANSWER_BYTES") ;;
 	esac
@@ -191,6 +191,8 @@ work_args() {
 # measure ROUND WORK-CONNECTIONS NAME
 measure() {
 	local ns=$plain-c1 i result express
+	# It forwards the paths of its API only.
+	[ "$2:$3" != answer-1:sglang-router ] || return 0
 	work_args "$2" "$3"
 	case $3 in
 	direct) for ((i = 1; i <= ENGINES; i++)); do args+=(--target "10.72.$i.2:$ENGINE_PORT"); done ;;

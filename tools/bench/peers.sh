@@ -48,6 +48,7 @@ peer_nginx() {
 					proxy_buffering off;
 					proxy_request_buffering off;
 					proxy_buffer_size 64k;
+					proxy_buffers 8 64k;
 				}
 			}
 		}

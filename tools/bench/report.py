@@ -20,6 +20,12 @@ def load(path):
         return [json.loads(line) for line in f]
 
 
+def mid(group, key, digits):
+    """Median over the rounds that answered at all."""
+    values = [r[key] for r in group if r["requests"]]
+    return round(median(values), digits) if values else None
+
+
 def rows_of(runs):
     """One row per work, connections and name, in the order of the first round."""
     groups = {}
@@ -42,15 +48,13 @@ def rows_of(runs):
                 "rounds": len(group),
                 "requests": requests,
                 "errors": sum(r["errors"] for r in group),
-                "rps": round(median(r["rps"] for r in group), 1),
-                "p50_us": round(median(r["p50_us"] for r in group), 1),
-                "p99_us": round(median(r["p99_us"] for r in group), 1),
-                "cpu_us_per_request": None
-                if name == "direct"
-                else round(median(r["watched_cpu_us_per_request"] for r in group), 3),
-                "machine_us_per_request": round(
-                    median(r["machine_busy_us_per_request"] for r in group), 1
-                ),
+                "rps": mid(group, "rps", 1),
+                "p50_us": mid(group, "p50_us", 1),
+                "p99_us": mid(group, "p99_us", 1),
+                "cpu_us_per_request": mid(group, "watched_cpu_us_per_request", 3)
+                if name != "direct"
+                else None,
+                "machine_us_per_request": mid(group, "machine_busy_us_per_request", 1),
                 "hashes": sorted({r["body_xxh3"] for r in group if "body_xxh3" in r}),
                 "kernel_share": round(sum(r["express"] for r in group) / requests, 3)
                 if name.startswith("kvsteer") and requests
@@ -59,10 +63,9 @@ def rows_of(runs):
         )
     for row in rows:
         direct = find(rows, row["work"], row["connections"], "direct")
-        row["added_p50_us"] = round(row["p50_us"] - direct["p50_us"], 1) if direct else None
-        row["ratio_to_direct"] = (
-            round(row["rps"] / direct["rps"], 3) if direct and direct["rps"] else None
-        )
+        comparable = direct and direct["requests"] and row["requests"]
+        row["added_p50_us"] = round(row["p50_us"] - direct["p50_us"], 1) if comparable else None
+        row["ratio_to_direct"] = round(row["rps"] / direct["rps"], 3) if comparable else None
     return rows
 
 
@@ -134,8 +137,8 @@ class Checks:
             raise LookupError(f"{name} was not measured")
         if row["errors"]:
             raise ValueError(f"{name} has {row['errors']} errors")
-        if not row["requests"]:
-            raise ValueError(f"{name} answered nothing")
+        if row[key] is None:
+            raise ValueError(f"{name} or direct answered nothing")
         return row[key]
 
     def line(self, what, compute):

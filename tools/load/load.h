@@ -28,6 +28,7 @@ struct load_options {
 	unsigned int connections;
 	double seconds;
 	double warmup;
+	uint64_t warmup_requests; /* it lasts at least so many */
 	double timeout;
 	uint64_t requests; /* stop after so many, 0 = by time */
 	const char *method;

@@ -16,7 +16,8 @@ static const char usage[] =
 	"  --connections N    (1), spread over the targets in turn\n"
 	"  --seconds S        length of the measured window (3)\n"
 	"  --requests N       stop after N requests instead; no warm-up\n"
-	"  --warmup S         before the window (0.5)\n"
+	"  --warmup S         before the window (0.5) …\n"
+	"  --warmup-requests N  … and at least N requests (0)\n"
 	"  --timeout S        of one request (30)\n"
 	"request\n"
 	"  --method M         (POST with a body, else GET)\n"
@@ -45,6 +46,7 @@ enum {
 	OPT_SECONDS,
 	OPT_REQUESTS,
 	OPT_WARMUP,
+	OPT_WARMUP_REQUESTS,
 	OPT_TIMEOUT,
 	OPT_METHOD,
 	OPT_PATH,
@@ -72,6 +74,7 @@ static const struct option names[] = {
 	{"seconds", required_argument, NULL, OPT_SECONDS},
 	{"requests", required_argument, NULL, OPT_REQUESTS},
 	{"warmup", required_argument, NULL, OPT_WARMUP},
+	{"warmup-requests", required_argument, NULL, OPT_WARMUP_REQUESTS},
 	{"timeout", required_argument, NULL, OPT_TIMEOUT},
 	{"method", required_argument, NULL, OPT_METHOD},
 	{"path", required_argument, NULL, OPT_PATH},
@@ -149,6 +152,9 @@ static int set_number(struct load_options *o, int opt, const char *arg)
 		return 0;
 	case OPT_WARMUP:
 		o->warmup = v;
+		return 0;
+	case OPT_WARMUP_REQUESTS:
+		o->warmup_requests = v;
 		return 0;
 	case OPT_TIMEOUT:
 		o->timeout = v;

@@ -250,6 +250,13 @@ static void answered(struct run *run, struct conn *c, enum load_status status)
 	finish(run, c);
 }
 
+static void answered_and_on(struct run *run, struct conn *c, enum load_status status)
+{
+	answered(run, c, status);
+	if (next_request(run, c))
+		start(run, c);
+}
+
 /* An idle connection may be closed by the server at any time (RFC 9112, 9.3.1): a request that met
  * that, and got no byte of answer, is sent once more on a new one. */
 static void closed(struct run *run, struct conn *c, int err)
@@ -274,7 +281,7 @@ static void closed(struct run *run, struct conn *c, int err)
 	}
 	s = err ? LOAD_BAD : load_response_eof(&c->response, run->o);
 	if (s == LOAD_DONE_LAST)
-		answered(run, c, s);
+		answered_and_on(run, c, s);
 	else
 		fail(run, c, LOAD_ERR_RESET, err ? strerror(err) : c->response.error);
 }
@@ -305,9 +312,7 @@ static void pull(struct run *run, struct conn *c)
 			return;
 		}
 		if (s != LOAD_MORE) {
-			answered(run, c, s);
-			if (next_request(run, c))
-				start(run, c);
+			answered_and_on(run, c, s);
 			return;
 		}
 		/* A short read has emptied the socket; what comes later is a new edge. */
@@ -404,10 +409,12 @@ static int measure(struct run *run)
 	double cpu;
 	int err = 0;
 
-	if (!o->requests) {
-		run->window_from = now + o->warmup * 1e9;
-		err = loop(run, run->window_from);
-	}
+	if (!o->requests)
+		err = loop(run, now + o->warmup * 1e9);
+	/* Caches and pools on the way know all prompts only after this many. */
+	while (!err && !o->requests && run->issued - run->busy < o->warmup_requests &&
+	       load_now() - now < o->timeout * 1e9)
+		err = loop(run, load_now() + 20000000);
 	if (!err)
 		err = load_cpu_read(o->watch, o->n_watch, &before);
 	if (err)
