@@ -20,7 +20,9 @@
 
 #define KV_DEFAULT_PIN "/sys/fs/bpf/kvsteer"
 #define KV_DEFAULT_CONTROL "/run/kvsteer.sock"
-#define KV_CONFIG_LISTENS 8 /* as kv_service.listen */
+#define KV_DEFAULT_CAPACITY 262144 /* tokens */
+#define KV_DEFAULT_RATE 16000	   /* tokens per second */
+#define KV_CONFIG_LISTENS 8	   /* as kv_service.listen */
 #define KV_CONFIG_INTERFACES 32
 #define KV_CONFIG_SESSION_HEADERS KV_NAMES_MAX
 #define KV_CONFIG_HEADER_LEN (KV_FIELD_NAME_MAX + 1)

@@ -315,7 +315,10 @@ static int read_service(struct reader *r, const struct kv_raw_service *raw, __u3
 			struct kv_config_service *service)
 {
 	/* Capacity and rate of the service are its backends' defaults. */
-	struct kv_config_backend defaults = {.capacity = 262144, .rate = 16000};
+	struct kv_config_backend defaults = {
+		.capacity = KV_DEFAULT_CAPACITY,
+		.rate = KV_DEFAULT_RATE,
+	};
 	int err;
 
 	snprintf(r->scope, sizeof(r->scope), "services[%u]", index);
