@@ -277,29 +277,24 @@ KV_INLINE void kv_framing_value_token(struct kv_framing *f)
 
 KV_INLINE void kv_framing_value(struct kv_framing *f, __u8 c)
 {
+	bool list = f->field == KV_FRAMING_F_CONNECTION;
 	__u8 digit = c - '0';
 
-	if (c == ' ' || c == '\t') {
+	if (c == ' ' || c == '\t' || (c == ',' && list)) {
 		kv_framing_value_token(f);
+		if (list)
+			kv_framing_token_start(f, KV_FRAMING_W_CLOSE | KV_FRAMING_W_KEEP_ALIVE);
 	} else if (c == '\r') {
 		kv_framing_value_token(f);
-		if (!f->ended && f->field != KV_FRAMING_F_CONNECTION)
+		if (!f->ended && !list)
 			kv_framing_break(f);
 		else if (f->state != KV_FRAMING_BROKEN)
 			f->state = KV_FRAMING_LF;
 	} else if (c < ' ' || c == 0x7f) {
 		kv_framing_break(f);
-	} else if (f->field == KV_FRAMING_F_CONNECTION) {
-		if (c == ',') {
-			kv_framing_value_token(f);
-			kv_framing_token_start(f, KV_FRAMING_W_CLOSE | KV_FRAMING_W_KEEP_ALIVE);
-		} else {
-			/* "close x" is no close, but we had better not use it again. */
-			kv_framing_token_byte(f, c);
-		}
 	} else if (f->ended) {
 		kv_framing_break(f);
-	} else if (f->field == KV_FRAMING_F_CODING) {
+	} else if (f->field != KV_FRAMING_F_LENGTH) {
 		kv_framing_token_byte(f, c);
 	} else {
 		/* 19 digits cannot overflow. */
