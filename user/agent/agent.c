@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <systemd/sd-daemon.h>
+
+#include "agent/agent.h"
+#include "agent/client.h"
+#include "agent/control.h"
+#include "agent/events.h"
+#include "agent/listen.h"
+#include "agent/pool.h"
+#include "agent/service.h"
+#include "agent/sweep.h"
+#include "agent/upstream.h"
+#include "common/log.h"
+
+static void on_reap(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd, (void)what;
+	clients_reap(arg);
+}
+
+static void tell_ready(struct agent *agent)
+{
+	__u32 up = 0, all = 0;
+
+	for (__u32 i = 0; i < agent->dp.max_backends; i++) {
+		all += agent->dp.backends[i].state != KV_BACKEND_FREE;
+		up += agent->dp.backends[i].state == KV_BACKEND_UP;
+	}
+	agent->ready = true;
+	kv_info("ready: %u of %u backends up", up, all);
+	sd_notifyf(0, "READY=1\nSTATUS=%u of %u backends up", up, all);
+}
+
+static void on_tick(evutil_socket_t fd, short what, void *arg)
+{
+	struct agent *agent = arg;
+
+	(void)fd, (void)what;
+	pool_tick(agent, kv_now_ns());
+	client_rechecks(agent);
+	if (!agent->ready && pools_known(agent))
+		tell_ready(agent);
+}
+
+static void on_second(evutil_socket_t fd, short what, void *arg)
+{
+	struct agent *agent = arg;
+	__u64 now_ns = kv_now_ns();
+
+	(void)fd, (void)what;
+	dataplane_write_meta(&agent->dp, agent->started_ns, now_ns);
+	sd_notify(0, "WATCHDOG=1");
+	listen_resume(agent);
+	sweep(agent, now_ns);
+	if (agent->draining && (!agent->n_clients || now_ns >= agent->drain_until)) {
+		if (agent->n_clients)
+			kv_warn("%u client connections did not end in time", agent->n_clients);
+		event_base_loopbreak(agent->base);
+	}
+}
+
+void agent_drain(struct agent *agent)
+{
+	kv_info("draining: requests in progress end, new connections are refused");
+	sd_notify(0, "STOPPING=1\nSTATUS=draining");
+	agent->draining = true;
+	agent->drain_until = kv_now_ns() + agent->config->timeouts.drain_ms * MS;
+	listen_close_all(agent);
+	/* From here on the kernel lends no request; clients that are between requests are closed
+	 * at the next second's sweep, when those under way have been lent or have come up. */
+	for (__u32 i = 0; i < KV_MAX_SERVICES; i++)
+		if (agent->dp.services[i].flags)
+			kv_atomic_fetch_or(&agent->dp.services[i].flags, KV_SERVICE_DRAINING);
+}
+
+static void on_terminate(evutil_socket_t fd, short what, void *arg)
+{
+	struct agent *agent = arg;
+
+	(void)fd, (void)what;
+	if (agent->draining)
+		event_base_loopbreak(agent->base);
+	else
+		agent_drain(agent);
+}
+
+static void add_timer(struct agent *agent, struct event *event, event_callback_fn fn, long usec)
+{
+	struct timeval every = {.tv_sec = usec / 1000000, .tv_usec = usec % 1000000};
+
+	event_assign(event, agent->base, -1, EV_PERSIST, fn, agent);
+	event_add(event, &every);
+}
+
+static int open_names(struct agent *agent)
+{
+	const struct kv_config *config = agent->config;
+	int err;
+
+	if (!config->n_session_headers)
+		kv_names_default(&agent->names);
+	for (__u32 i = 0; i < config->n_session_headers; i++) {
+		err = kv_names_add(&agent->names, config->session_headers[i]);
+		if (err) {
+			kv_err("session header %s: not a header name that can be used for sessions",
+			       config->session_headers[i]);
+			return err;
+		}
+	}
+	return dataplane_set_names(&agent->dp, &agent->names);
+}
+
+static int open_loop(struct agent *agent)
+{
+	static const int signals[] = {SIGTERM, SIGINT};
+
+	agent->lock.netns_fd = -1;
+	agent->lock.pin_fd = -1;
+	agent->base = event_base_new();
+	if (!agent->base) {
+		kv_err("cannot make an event loop: %s", strerror(errno));
+		return -ENOMEM;
+	}
+	TAILQ_INIT(&agent->clients);
+	TAILQ_INIT(&agent->dead);
+	TAILQ_INIT(&agent->rechecks);
+	TAILQ_INIT(&agent->starved);
+	TAILQ_INIT(&agent->retiring);
+	event_assign(&agent->reap, agent->base, -1, 0, on_reap, agent);
+	for (int i = 0; i < 2; i++) {
+		evsignal_assign(&agent->terminate[i], agent->base, signals[i], on_terminate, agent);
+		evsignal_add(&agent->terminate[i], NULL);
+	}
+	signal(SIGPIPE, SIG_IGN);
+	return 0;
+}
+
+int agent_open(struct agent *agent, struct kv_config *config)
+{
+	__u32 slots = config->max_backends * config->upstreams_per_backend;
+	int err;
+
+	agent->config = config;
+	agent->started_ns = kv_now_ns();
+	err = open_loop(agent);
+	if (!err)
+		err = lock_take(&agent->lock, config->pin);
+	if (err)
+		return err;
+	agent->upstreams = calloc(slots, sizeof(*agent->upstreams));
+	agent->pools = calloc(config->max_backends, sizeof(*agent->pools));
+	if (!agent->upstreams || !agent->pools) {
+		kv_err("out of memory");
+		return -ENOMEM;
+	}
+	err = route_open(&agent->attach.routes);
+	if (err) {
+		kv_err("cannot open a netlink socket: %s", strerror(-err));
+		return err;
+	}
+	agent->attach.dp = &agent->dp;
+	agent->attach.lock = &agent->lock;
+	err = dataplane_load(&agent->dp, config);
+	if (!err)
+		err = open_names(agent);
+	if (err)
+		return err;
+	/* The former agent's filters know only its own maps: off before ours go on. */
+	attach_clean_leftovers(&agent->attach);
+	err = attach_all(&agent->attach, config);
+	if (!err)
+		err = sweep_open(agent);
+	if (!err)
+		err = events_open(agent);
+	if (!err)
+		err = service_set_all(agent, config);
+	if (!err)
+		err = dataplane_write_meta(&agent->dp, agent->started_ns, kv_now_ns());
+	if (!err)
+		err = dataplane_pin(&agent->dp, config->pin);
+	if (!err)
+		err = control_open(agent, config->control);
+	if (err)
+		return err;
+	add_timer(agent, &agent->tick, on_tick, 20 * 1000);
+	add_timer(agent, &agent->second, on_second, 1000 * 1000);
+	return 0;
+}
+
+int agent_run(struct agent *agent)
+{
+	return event_base_dispatch(agent->base) < 0 ? -EIO : 0;
+}
+
+void agent_close(struct agent *agent)
+{
+	if (!agent->base)
+		return;
+	control_close(agent);
+	listen_close_all(agent);
+	/* Sockets before filters: their last packets need the sequence mapping. */
+	clients_close_all(agent);
+	upstream_close_all(agent);
+	attach_close(&agent->attach);
+	events_close(agent);
+	sweep_close(agent);
+	dataplane_close(&agent->dp);
+	route_close(agent->attach.routes);
+	lock_release(&agent->lock);
+	free(agent->pools);
+	free(agent->upstreams);
+	kv_config_free(agent->config);
+	event_base_free(agent->base);
+}

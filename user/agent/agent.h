@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * kvsteerd: one process, one libevent loop. This is what its parts share.
+ *
+ *   dataplane  kernel programs and maps      attach, route, lock  interfaces
+ *   service    services and backends         listen               accepting
+ *   pool, upstream  connections to backends  client, request, relay, answer  the agent lane
+ *   entry, steer    what agent and kernel do together, per client and per decision
+ *   events, sweep   what the kernel tells, and what time tells    control  the CLI's requests
+ */
+#ifndef AGENT_AGENT_H
+#define AGENT_AGENT_H
+
+#include <event2/event.h>
+#include <event2/event_struct.h>
+#include <stdbool.h>
+#include <sys/queue.h>
+
+#include "agent/attach.h"
+#include "agent/dataplane.h"
+#include "agent/lock.h"
+#include "common/config.h"
+#include "common/pins.h"
+
+#define SECOND 1000000000ull
+#define MS 1000000ull
+#define SCRATCH_SIZE (256u << 10) /* what one read from an upstream can bring */
+
+struct client;
+struct control;
+struct listener;
+struct pool;
+struct upstream;
+struct ring_buffer;
+
+TAILQ_HEAD(client_list, client);
+TAILQ_HEAD(upstream_list, upstream);
+
+struct agent {
+	struct event_base *base;
+	struct kv_config *config;
+	struct dataplane dp;
+	struct attach attach;
+	struct lock lock;
+	struct kv_names names;
+	__u64 started_ns;
+
+	struct listener *listeners;
+	struct pool *pools;	     /* by backend id */
+	struct upstream **upstreams; /* by slot */
+	struct upstream_list retiring;
+
+	void *client_tree; /* tsearch(3), by tuple */
+	struct client_list clients;
+	struct client_list dead;     /* freed when the handlers of this turn have returned */
+	struct client_list rechecks; /* read event taken out for a moment */
+	__u32 n_clients;
+	__u64 memory;		    /* bytes of requests and responses held */
+	struct client_list starved; /* not read: limits.memory is reached */
+	struct event reap;
+
+	struct sweep *sweep;
+	struct ring_buffer *ring;
+	struct control *control;
+	struct event ring_event;
+	struct event tick;   /* 20 ms: pools */
+	struct event second; /* heartbeat, deadlines, sweeping */
+	struct event terminate[2];
+
+	bool draining;
+	__u64 drain_until;
+	bool ready;
+
+	char scratch[SCRATCH_SIZE];
+};
+
+struct timeval;
+
+/* Everything up to the loop; prints what fails. To be followed by agent_close in any case. */
+int agent_open(struct agent *agent, struct kv_config *config);
+int agent_run(struct agent *agent);
+void agent_close(struct agent *agent);
+
+void agent_drain(struct agent *agent);
+void agent_stop_if_drained(struct agent *agent);
+
+#endif

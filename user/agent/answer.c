@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/answer.h"
+
+static const char *phrase(int status)
+{
+	switch (status) {
+	case 400:
+		return "Bad Request";
+	case 408:
+		return "Request Timeout";
+	case 413:
+		return "Content Too Large";
+	case 417:
+		return "Expectation Failed";
+	case 431:
+		return "Request Header Fields Too Large";
+	case 501:
+		return "Not Implemented";
+	case 502:
+		return "Bad Gateway";
+	case 503:
+		return "Service Unavailable";
+	case 504:
+		return "Gateway Timeout";
+	case 505:
+		return "HTTP Version Not Supported";
+	}
+	return "Error";
+}
+
+void answer_error(struct client *c, int status, const char *code, const char *message)
+{
+	bool head_request = c->request && c->request->head.is_head;
+	char body[512], text[1024];
+	int body_len, len;
+
+	body_len = snprintf(body, sizeof(body),
+			    "{\"error\":{\"message\":\"%s\",\"type\":\"%s\",\"param\":null,"
+			    "\"code\":\"%s\"}}\n",
+			    message, status < 500 ? "invalid_request_error" : "server_error", code);
+	len = snprintf(text, sizeof(text),
+		       "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"
+		       "%sConnection: close\r\n\r\n%s",
+		       status, phrase(status), body_len, status == 503 ? "Retry-After: 1\r\n" : "",
+		       head_request ? "" : body);
+	client_drop_request(c, true);
+	if (client_send(c, text, len))
+		client_close(c);
+	else
+		client_close_gently(c);
+}
+
+void answer_refuse(struct client *c, int status, const char *code, const char *message)
+{
+	count(&c->agent->dp, requests_refused);
+	answer_error(c, status, code, message);
+}
+
+void answer_unavailable(struct client *c, const char *message)
+{
+	count(&c->agent->dp, agent_unavailable);
+	answer_error(c, 503, "service_unavailable", message);
+}
+
+void answer_bad_gateway(struct client *c)
+{
+	count(&c->agent->dp, agent_bad_gateway);
+	answer_error(c, 502, "bad_gateway", "the backend ended the connection before its response");
+}
+
+void answer_timeout(struct client *c)
+{
+	count(&c->agent->dp, agent_timeout);
+	answer_error(c, 504, "gateway_timeout", "the backend did not answer in time");
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Answers of the agent's own: errors, as one line of JSON in OpenAI's form. */
+#ifndef AGENT_ANSWER_H
+#define AGENT_ANSWER_H
+
+#include "agent/client.h"
+
+/* Sends the error and closes gently. code: a word for programs; message: a sentence. */
+void answer_error(struct client *c, int status, const char *code, const char *message);
+/* The head or body cannot be accepted; counts requests_refused. */
+void answer_refuse(struct client *c, int status, const char *code, const char *message);
+void answer_unavailable(struct client *c, const char *message);
+void answer_bad_gateway(struct client *c);
+void answer_timeout(struct client *c);
+
+#endif

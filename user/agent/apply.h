@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Changes while running: what the control socket's verbs do. */
+#ifndef AGENT_APPLY_H
+#define AGENT_APPLY_H
+
+#include <yyjson.h>
+
+#include "agent/agent.h"
+
+/* Each 0, or -errno with one line in err. out: object to add results to. */
+int apply_config(struct agent *agent, const char *name, const char *text, size_t len,
+		 yyjson_mut_doc *doc, yyjson_mut_val *out, char *err, size_t errlen);
+int apply_backend_add(struct agent *agent, const char *service, struct kv_config_backend *backend,
+		      char *err, size_t errlen);
+int apply_backend_drain(struct agent *agent, const char *name, char *err, size_t errlen);
+int apply_backend_remove(struct agent *agent, const char *name, char *err, size_t errlen);
+
+#endif

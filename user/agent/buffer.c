@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/buffer.h"
+
+int buffer_reserve(struct buffer *b, size_t size, __u64 *charged)
+{
+	char *data;
+
+	if (size <= b->size)
+		return 0;
+	data = realloc(b->data, size);
+	if (!data)
+		return -ENOMEM;
+	*charged += size - b->size;
+	b->data = data;
+	b->size = size;
+	return 0;
+}
+
+int buffer_append(struct buffer *b, const void *data, size_t len, __u64 *charged)
+{
+	int err = buffer_reserve(b, b->len + len, charged);
+
+	if (err)
+		return err;
+	memcpy(b->data + b->len, data, len);
+	b->len += len;
+	return 0;
+}
+
+void buffer_consume(struct buffer *b, size_t n)
+{
+	b->len -= n;
+	memmove(b->data, b->data + n, b->len);
+}
+
+void buffer_free(struct buffer *b, __u64 *charged)
+{
+	*charged -= b->size;
+	free(b->data);
+	*b = (struct buffer){};
+}

@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include <errno.h>
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "agent/answer.h"
+#include "agent/client.h"
+#include "agent/entry.h"
+#include "agent/pool.h"
+#include "agent/relay.h"
+#include "agent/request.h"
+#include "agent/steer.h"
+#include "agent/sweep.h"
+#include "common/log.h"
+
+#define ATTEMPTS_MAX 3
+#define LINGER_TIME (2 * SECOND)
+#define LINGER_BYTES (8u << 20)
+#define ANSWER_TIME (30 * SECOND) /* for a client to take more of what it is sent */
+
+static int compare(const void *a, const void *b)
+{
+	const struct client *x = a, *y = b;
+
+	return memcmp(&x->key, &y->key, sizeof(x->key));
+}
+
+struct client *client_find(struct agent *agent, const struct kv_tuple *key)
+{
+	struct client wanted = {.key = *key};
+	struct client **found = tfind(&wanted, &agent->client_tree, compare);
+
+	return found ? *found : NULL;
+}
+
+void client_watch(struct client *c, bool on)
+{
+	if (on == c->read_on)
+		return;
+	if (on)
+		event_add(&c->read, NULL);
+	else
+		event_del(&c->read);
+	c->read_on = on;
+}
+
+void client_set_phase(struct client *c, enum client_phase phase)
+{
+	c->phase = phase;
+	c->last_ns = kv_now_ns();
+	c->deadline_ns = 0;
+}
+
+void client_idle(struct client *c)
+{
+	client_set_phase(c, CLIENT_IDLE);
+	client_watch(c, true);
+}
+
+/* ---- requests ------------------------------------------------------------------------ */
+
+void client_free_request(struct client *c)
+{
+	size_t used;
+
+	if (!c->request)
+		return;
+	/* What the client has sent behind the request is the next one's beginning. */
+	used = c->request->len < c->in.len ? c->request->len : c->in.len;
+	if (c->in.len > used)
+		buffer_consume(&c->in, used);
+	else
+		buffer_free(&c->in, &c->agent->memory);
+	free(c->request);
+	c->request = NULL;
+}
+
+void client_drop_request(struct client *c, bool abort)
+{
+	struct agent *agent = c->agent;
+
+	if (c->starving) {
+		TAILQ_REMOVE(&agent->starved, c, starved);
+		c->starving = false;
+	}
+	if (c->phase == CLIENT_WAITING) {
+		TAILQ_REMOVE(&agent->pools[c->request->dispatch.backend].waiters, c, wait);
+		steer_undo(&agent->dp, &c->request->dispatch);
+	}
+	if (c->request && c->request->up)
+		relay_drop(c, abort);
+	client_free_request(c);
+	client_set_phase(c, CLIENT_IDLE);
+}
+
+void client_finished(struct client *c)
+{
+	if (c->close_after || c->eof || c->agent->draining) {
+		client_close_gently(c);
+		return;
+	}
+	client_idle(c);
+	if (c->in.len)
+		request_next(c);
+}
+
+/* ---- ends ---------------------------------------------------------------------------- */
+
+static void client_end(struct client *c, bool reset)
+{
+	struct linger linger = {.l_onoff = 1, .l_linger = 0};
+	struct agent *agent = c->agent;
+
+	if (c->phase == CLIENT_DEAD)
+		return;
+	client_drop_request(c, true);
+	event_del(&c->read);
+	event_del(&c->write);
+	if (c->rechecked)
+		TAILQ_REMOVE(&agent->rechecks, c, recheck);
+	if (reset)
+		setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
+	close(c->fd);
+	buffer_free(&c->in, &agent->memory);
+	buffer_free(&c->out, &agent->memory);
+	tdelete(c, &agent->client_tree, compare);
+	agent->n_clients--;
+	sweep_tuple(agent, &c->key);
+	/* Handlers further up may still hold c. */
+	c->phase = CLIENT_DEAD;
+	TAILQ_INSERT_TAIL(&agent->dead, c, wait);
+	event_active(&agent->reap, EV_TIMEOUT, 0);
+}
+
+void client_close(struct client *c)
+{
+	client_end(c, false);
+}
+
+void client_reset(struct client *c)
+{
+	client_end(c, true);
+}
+
+static void linger(struct client *c)
+{
+	if (c->eof || shutdown(c->fd, SHUT_WR) < 0) {
+		client_close(c);
+		return;
+	}
+	client_set_phase(c, CLIENT_LINGERING);
+	c->deadline_ns = kv_now_ns() + LINGER_TIME;
+	client_watch(c, true);
+}
+
+void client_close_gently(struct client *c)
+{
+	client_drop_request(c, true);
+	client_set_phase(c, CLIENT_ANSWERING);
+	if (!c->out.len) {
+		linger(c);
+		return;
+	}
+	c->deadline_ns = kv_now_ns() + ANSWER_TIME;
+	client_watch(c, false);
+}
+
+static void lingering(struct client *c)
+{
+	ssize_t n = recv(c->fd, c->agent->scratch, SCRATCH_SIZE, 0);
+
+	if (n < 0 && errno == EAGAIN)
+		return;
+	if (n > 0)
+		c->discarded += n;
+	if (n <= 0 || c->discarded > LINGER_BYTES)
+		client_close(c);
+}
+
+/* ---- events -------------------------------------------------------------------------- */
+
+int client_send(struct client *c, const char *data, size_t len)
+{
+	ssize_t n = 0;
+	int err;
+
+	if (!c->out.len) {
+		n = send(c->fd, data, len, MSG_NOSIGNAL);
+		if (n < 0 && errno != EAGAIN)
+			return -errno;
+		if (n < 0)
+			n = 0;
+	}
+	if ((size_t)n == len)
+		return 0;
+	err = buffer_append(&c->out, data + n, len - n, &c->agent->memory);
+	if (!err)
+		event_add(&c->write, NULL);
+	return err;
+}
+
+static void on_writable(evutil_socket_t fd, short what, void *arg)
+{
+	struct client *c = arg;
+	ssize_t n = send(fd, c->out.data, c->out.len, MSG_NOSIGNAL);
+
+	(void)what;
+	if (n < 0 && errno != EAGAIN) {
+		client_close(c);
+		return;
+	}
+	if (n > 0) {
+		buffer_consume(&c->out, n);
+		if (c->deadline_ns && c->phase == CLIENT_ANSWERING)
+			c->deadline_ns = kv_now_ns() + ANSWER_TIME;
+	}
+	if (c->out.len) {
+		event_add(&c->write, NULL);
+		return;
+	}
+	buffer_free(&c->out, &c->agent->memory);
+	if (c->phase == CLIENT_RELAYING)
+		relay_client_writable(c);
+	else if (c->phase == CLIENT_ANSWERING)
+		linger(c);
+}
+
+/* A client that waits for an upstream: only its end matters. */
+static void waiting(struct client *c)
+{
+	char byte;
+	ssize_t n = recv(c->fd, &byte, 1, MSG_PEEK);
+
+	if (n < 0 && errno == EAGAIN)
+		return;
+	if (n < 0) {
+		client_close(c);
+		return;
+	}
+	c->eof = n == 0;
+	client_watch(c, false);
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *arg)
+{
+	struct client *c = arg;
+
+	(void)fd, (void)what;
+	switch (c->phase) {
+	case CLIENT_IDLE:
+		request_begin(c);
+		break;
+	case CLIENT_READING:
+		request_read(c);
+		break;
+	case CLIENT_WAITING:
+		waiting(c);
+		break;
+	case CLIENT_RELAYING:
+		relay_client_readable(c);
+		break;
+	case CLIENT_LINGERING:
+		lingering(c);
+		break;
+	case CLIENT_ANSWERING:
+	case CLIENT_DEAD:
+		client_watch(c, false);
+	}
+}
+
+void client_accept(struct agent *agent, __u32 service, int fd, const struct sockaddr *peer)
+{
+	struct sockaddr_storage local;
+	socklen_t len = sizeof(local);
+	struct kv_addr a, b;
+	struct client *c = NULL;
+
+	if (agent->n_clients >= agent->config->limits.clients)
+		goto refuse;
+	if (getsockname(fd, (struct sockaddr *)&local, &len) < 0 ||
+	    kv_addr_from_sockaddr((struct sockaddr *)&local, &a) || kv_addr_from_sockaddr(peer, &b))
+		goto refuse;
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		goto refuse;
+	c->agent = agent;
+	c->fd = fd;
+	c->service = service;
+	memcpy(c->key.local, a.addr, sizeof(c->key.local));
+	memcpy(c->key.peer, b.addr, sizeof(c->key.peer));
+	c->key.local_port = a.port;
+	c->key.peer_port = b.port;
+	event_assign(&c->read, agent->base, fd, EV_READ | EV_PERSIST, on_readable, c);
+	event_assign(&c->write, agent->base, fd, EV_WRITE, on_writable, c);
+	if (!tsearch(c, &agent->client_tree, compare))
+		goto refuse;
+	TAILQ_INSERT_TAIL(&agent->clients, c, link);
+	agent->n_clients++;
+	count(&agent->dp, clients_accepted);
+	client_idle(c);
+	return;
+refuse:
+	count(&agent->dp, clients_refused);
+	free(c);
+	close(fd);
+}
+
+/* ---- lists --------------------------------------------------------------------------- */
+
+void client_serve_waiting(struct agent *agent, __u32 backend)
+{
+	struct client_list *waiters = &agent->pools[backend].waiters;
+	struct upstream *up;
+	struct client *c;
+
+	while ((c = TAILQ_FIRST(waiters)) && (up = pool_claim(agent, backend))) {
+		TAILQ_REMOVE(waiters, c, wait);
+		client_set_phase(c, CLIENT_READING);
+		relay_start(c, up);
+	}
+}
+
+void client_fail_waiting(struct agent *agent, __u32 backend)
+{
+	struct client_list failed = TAILQ_HEAD_INITIALIZER(failed);
+	struct client *c;
+
+	TAILQ_CONCAT(&failed, &agent->pools[backend].waiters, wait);
+	while ((c = TAILQ_FIRST(&failed))) {
+		TAILQ_REMOVE(&failed, c, wait);
+		client_set_phase(c, CLIENT_READING);
+		steer_undo(&agent->dp, &c->request->dispatch);
+		if (++c->request->attempts < ATTEMPTS_MAX)
+			request_decide(c, backend);
+		else
+			answer_unavailable(c, "no backend can be reached");
+	}
+}
+
+void client_recheck(struct client *c)
+{
+	client_watch(c, false);
+	if (!c->rechecked) {
+		c->rechecked = true;
+		TAILQ_INSERT_TAIL(&c->agent->rechecks, c, recheck);
+	}
+}
+
+void client_starve(struct client *c)
+{
+	client_watch(c, false);
+	if (!c->starving) {
+		c->starving = true;
+		TAILQ_INSERT_TAIL(&c->agent->starved, c, starved);
+	}
+}
+
+void client_rechecks(struct agent *agent)
+{
+	struct client_list again = TAILQ_HEAD_INITIALIZER(again);
+	struct client *c;
+
+	while ((c = TAILQ_FIRST(&agent->rechecks))) {
+		TAILQ_REMOVE(&agent->rechecks, c, recheck);
+		c->rechecked = false;
+		client_watch(c, true);
+	}
+	/* Who still finds no room puts itself back into the list. */
+	TAILQ_CONCAT(&again, &agent->starved, starved);
+	while ((c = TAILQ_FIRST(&again))) {
+		TAILQ_REMOVE(&again, c, starved);
+		c->starving = false;
+		client_watch(c, true);
+		request_read(c);
+	}
+}
+
+void clients_close_all(struct agent *agent)
+{
+	struct client *c;
+
+	TAILQ_FOREACH (c, &agent->clients, link)
+		client_close(c);
+	clients_reap(agent);
+}
+
+void clients_reap(struct agent *agent)
+{
+	struct client *c;
+
+	while ((c = TAILQ_FIRST(&agent->dead))) {
+		TAILQ_REMOVE(&agent->dead, c, wait);
+		TAILQ_REMOVE(&agent->clients, c, link);
+		free(c);
+	}
+}

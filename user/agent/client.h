@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * One client connection and what the agent does with it:
+ *
+ *   IDLE ─ readable ─▶ READING ─ request whole, decided ─▶ WAITING ─ upstream ─▶ RELAYING ─▶ IDLE
+ *                         └── refused ──▶ ANSWERING ─▶ LINGERING ─▶ DEAD
+ *
+ * Most clients are IDLE most of the time, also while the kernel serves their requests.
+ */
+#ifndef AGENT_CLIENT_H
+#define AGENT_CLIENT_H
+
+#include <kvsteer/request.h>
+
+#include "agent/agent.h"
+#include "agent/buffer.h"
+
+enum client_phase {
+	CLIENT_IDLE,	  /* between requests, as far as the agent knows */
+	CLIENT_READING,	  /* a request is coming in */
+	CLIENT_WAITING,	  /* decided; in its backend's list of those who wait for an upstream */
+	CLIENT_RELAYING,  /* has an upstream; the kernel may have taken over */
+	CLIENT_ANSWERING, /* the agent's own answer, or the rest of a response, goes out; then … */
+	CLIENT_LINGERING, /* … FIN is sent, and what still comes is read away */
+	CLIENT_DEAD,	  /* closed; freed at the end of this turn of the loop */
+};
+
+/* A request in hand. */
+struct request {
+	struct kv_request head;
+	struct kv_dispatch dispatch;
+	struct kv_framing body;	    /* chunked: where it ends */
+	struct kv_framing response; /* where that ends */
+	size_t framed;		    /* chunked: bytes the framing has seen */
+	size_t len;		    /* head and body as forwarded: the first bytes of client.in */
+	size_t sent;		    /* of them, to the upstream */
+	bool have_head;
+	bool offered;
+	bool answered; /* a response byte has come */
+	bool broken;   /* the response cannot be framed or came with too many bytes */
+	__u8 attempts; /* upstreams tried */
+	struct upstream *up;
+	__u32 gen;
+};
+
+struct client {
+	struct agent *agent;
+	int fd;
+	__u32 service;
+	struct kv_tuple key;
+	enum client_phase phase;
+	bool read_on;	   /* read event is in the loop */
+	bool eof;	   /* the client has sent its FIN */
+	bool close_after;  /* no further request on this connection */
+	bool rechecked;	   /* in agent.rechecks */
+	bool starving;	   /* in agent.starved */
+	__u64 last_ns;	   /* last sign of life */
+	__u64 deadline_ns; /* of this phase; 0: none */
+	__u32 discarded;   /* LINGERING: bytes read away */
+	struct event read;
+	struct event write;
+	struct buffer in;  /* the request, and what the client has sent behind it */
+	struct buffer out; /* not yet taken by the client's socket */
+	struct request *request;
+	TAILQ_ENTRY(client) link;    /* agent.clients */
+	TAILQ_ENTRY(client) wait;    /* pool.waiters, or agent.dead */
+	TAILQ_ENTRY(client) recheck; /* agent.rechecks */
+	TAILQ_ENTRY(client) starved; /* agent.starved */
+};
+
+/* Takes over fd, also when it fails. */
+void client_accept(struct agent *agent, __u32 service, int fd, const struct sockaddr *peer);
+struct client *client_find(struct agent *agent, const struct kv_tuple *key);
+void client_watch(struct client *c, bool on);
+void client_set_phase(struct client *c, enum client_phase phase);
+/* A response has been relayed whole: next request, or close. */
+void client_finished(struct client *c);
+/* The kernel has finished, or has, this client's pair: the agent has nothing in hand. */
+void client_idle(struct client *c);
+void client_close(struct client *c);
+void client_reset(struct client *c);
+/* Sends what is in out, then FIN, and reads the client's rest away, so that no RST overtakes
+ * the answer (RFC 9112, section 9.6). */
+void client_close_gently(struct client *c);
+/* Drops the request, whatever its phase; undoes or settles what was charged. */
+void client_drop_request(struct client *c, bool abort);
+void client_free_request(struct client *c);
+
+/* Writes to the client; what its socket does not take is kept in out. -errno: it is gone. */
+int client_send(struct client *c, const char *data, size_t len);
+
+/* Those who wait for an upstream of this backend: it has an idle one; it has failed. */
+void client_serve_waiting(struct agent *agent, __u32 backend);
+void client_fail_waiting(struct agent *agent, __u32 backend);
+
+/* Read events taken out while the kernel had the pair, or for want of memory. */
+void client_rechecks(struct agent *agent);
+void client_recheck(struct client *c);
+void client_starve(struct client *c);
+void clients_close_all(struct agent *agent);
+/* Frees the DEAD ones. */
+void clients_reap(struct agent *agent);
+
+#endif

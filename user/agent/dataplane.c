@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <net/if.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "kvsteer.skel.h"
+
+#include "agent/dataplane.h"
+#include "agent/pin.h"
+#include "common/log.h"
+
+/* Kernels before 5.11 charge maps to this limit; later ones ignore it. */
+static void raise_memlock(void)
+{
+	struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
+
+	if (setrlimit(RLIMIT_MEMLOCK, &limit) < 0)
+		kv_debug("RLIMIT_MEMLOCK stays as it is: %s", strerror(errno));
+}
+
+/* Why the kernel would not load us, in words: its own message is one errno. */
+static void explain_load(int err)
+{
+	if (err == -EPERM || err == -EACCES)
+		kv_err("no permission to load BPF programs: run as root, or with CAP_BPF and "
+		       "CAP_NET_ADMIN");
+	else if (access("/sys/kernel/btf/vmlinux", R_OK) < 0)
+		kv_err("this kernel has no BTF (/sys/kernel/btf/vmlinux): it needs "
+		       "CONFIG_DEBUG_INFO_BTF=y");
+	else if (libbpf_probe_bpf_prog_type(BPF_PROG_TYPE_SYSCALL, NULL) == 0)
+		kv_err("this kernel has no BPF syscall programs: kvsteer needs Linux 6.1 or newer");
+	else if (libbpf_probe_bpf_helper(BPF_PROG_TYPE_SCHED_CLS, BPF_FUNC_loop, NULL) == 0)
+		kv_err("this kernel has no bpf_loop: kvsteer needs Linux 6.1 or newer");
+	else if (err == -ENOMEM || err == -E2BIG)
+		kv_err("cannot create the kernel's tables: %s: lower max_clients, max_prefixes, "
+		       "max_sessions or upstreams_per_backend",
+		       strerror(-err));
+	else
+		kv_err("the kernel refuses the programs: %s: run with --log debug to see its "
+		       "reasons",
+		       strerror(-err));
+}
+
+static void set_sizes(struct kvsteer_bpf *skel, const struct kv_config *config)
+{
+	__u32 upstreams = config->max_backends * config->upstreams_per_backend;
+
+	bpf_map__set_max_entries(skel->maps.kv_backends, config->max_backends);
+	bpf_map__set_max_entries(skel->maps.kv_upstreams, upstreams);
+	bpf_map__set_max_entries(skel->maps.kv_dispatches, upstreams);
+	/* Tuples of closed upstreams stay until their last packets are through. */
+	bpf_map__set_max_entries(skel->maps.kv_upstream_ids, 2 * upstreams);
+	bpf_map__set_max_entries(skel->maps.kv_clients, config->max_clients);
+	bpf_map__set_max_entries(skel->maps.kv_prefixes, config->max_prefixes);
+	bpf_map__set_max_entries(skel->maps.kv_sessions, config->max_sessions);
+	skel->rodata->kv_config.upstreams_per_backend = config->upstreams_per_backend;
+	skel->rodata->kv_config.lo_ifindex = if_nametoindex("lo");
+}
+
+/* Elements of a mapped array lie at multiples of 8. */
+_Static_assert(!(sizeof(struct kv_service) % 8) && !(sizeof(struct kv_backend) % 8) &&
+		       !(sizeof(struct kv_upstream) % 8) && !(sizeof(struct kv_dispatch) % 8) &&
+		       !(sizeof(struct kv_call) % 8),
+	       "indexed as C arrays");
+
+static size_t map_bytes(const struct bpf_map *map)
+{
+	size_t page = sysconf(_SC_PAGESIZE);
+	size_t len = (size_t)bpf_map__max_entries(map) * bpf_map__value_size(map);
+
+	return (len + page - 1) / page * page;
+}
+
+static int map_memory(const struct bpf_map *map, void *ret_memory)
+{
+	void *memory =
+		mmap(NULL, map_bytes(map), PROT_READ | PROT_WRITE, MAP_SHARED, bpf_map__fd(map), 0);
+	int err;
+
+	if (memory == MAP_FAILED) {
+		err = -errno;
+		kv_err("map %s: cannot map into memory: %s", bpf_map__name(map), strerror(-err));
+		return err;
+	}
+	*(void **)ret_memory = memory;
+	return 0;
+}
+
+static void unmap_memory(const struct bpf_map *map, void *memory)
+{
+	if (memory)
+		munmap(memory, map_bytes(map));
+}
+
+int dataplane_load(struct dataplane *dp, const struct kv_config *config)
+{
+	struct kvsteer_bpf *skel;
+	int err;
+
+	raise_memlock();
+	skel = kvsteer_bpf__open();
+	if (!skel) {
+		err = -errno;
+		kv_err("cannot open the BPF object: %s", strerror(-err));
+		return err;
+	}
+	dp->skel = skel;
+	dp->max_backends = config->max_backends;
+	dp->upstreams_per_backend = config->upstreams_per_backend;
+	set_sizes(skel, config);
+	err = kvsteer_bpf__load(skel);
+	if (err) {
+		explain_load(err);
+		return err;
+	}
+	dp->meta_fd = bpf_map__fd(skel->maps.kv_meta);
+	dp->service_ids_fd = bpf_map__fd(skel->maps.kv_service_ids);
+	dp->upstream_ids_fd = bpf_map__fd(skel->maps.kv_upstream_ids);
+	dp->clients_fd = bpf_map__fd(skel->maps.kv_clients);
+	dp->events_fd = bpf_map__fd(skel->maps.kv_events);
+	dp->ingress_fd = bpf_program__fd(skel->progs.kv_ingress);
+	dp->egress_fd = bpf_program__fd(skel->progs.kv_egress);
+	dp->call_fd = bpf_program__fd(skel->progs.kv_agent_call);
+	dp->home_exists_fd = bpf_program__fd(skel->progs.kv_home_exists);
+
+	err = map_memory(skel->maps.kv_services, &dp->services);
+	if (!err)
+		err = map_memory(skel->maps.kv_backends, &dp->backends);
+	if (!err)
+		err = map_memory(skel->maps.kv_upstreams, &dp->upstreams);
+	if (!err)
+		err = map_memory(skel->maps.kv_dispatches, &dp->dispatches);
+	if (!err)
+		err = map_memory(skel->maps.kv_call, &dp->call);
+	if (!err)
+		err = map_memory(skel->maps.kv_agent_counters, &dp->counters);
+	return err;
+}
+
+int dataplane_set_names(struct dataplane *dp, const struct kv_names *names)
+{
+	__u32 zero = 0;
+
+	return bpf_map_update_elem(bpf_map__fd(dp->skel->maps.kv_names), &zero, names, BPF_ANY);
+}
+
+int dataplane_pin(struct dataplane *dp, const char *dir)
+{
+	int err = pin_maps(dp->skel->obj, dir);
+
+	if (!err)
+		snprintf(dp->pin, sizeof(dp->pin), "%s", dir);
+	return err;
+}
+
+void dataplane_close(struct dataplane *dp)
+{
+	if (!dp->skel)
+		return;
+	if (*dp->pin)
+		pin_remove(dp->pin);
+	unmap_memory(dp->skel->maps.kv_services, dp->services);
+	unmap_memory(dp->skel->maps.kv_backends, dp->backends);
+	unmap_memory(dp->skel->maps.kv_upstreams, dp->upstreams);
+	unmap_memory(dp->skel->maps.kv_dispatches, dp->dispatches);
+	unmap_memory(dp->skel->maps.kv_call, dp->call);
+	unmap_memory(dp->skel->maps.kv_agent_counters, dp->counters);
+	kvsteer_bpf__destroy(dp->skel);
+	*dp = (struct dataplane){};
+}
+
+int dataplane_write_meta(struct dataplane *dp, __u64 started_ns, __u64 now_ns)
+{
+	struct kvsteer_bpf *skel = dp->skel;
+	struct kv_meta meta = {
+		.magic = KV_MAGIC,
+		.schema = KV_SCHEMA,
+		.upstreams_per_backend = dp->upstreams_per_backend,
+		.max_backends = dp->max_backends,
+		.max_clients = bpf_map__max_entries(skel->maps.kv_clients),
+		.max_prefixes = bpf_map__max_entries(skel->maps.kv_prefixes),
+		.max_sessions = bpf_map__max_entries(skel->maps.kv_sessions),
+		.agent_pid = getpid(),
+		.started_ns = started_ns,
+		.heartbeat_ns = now_ns,
+		.version = KVSTEER_VERSION,
+	};
+	__u32 zero = 0;
+
+	return bpf_map_update_elem(dp->meta_fd, &zero, &meta, BPF_ANY);
+}
+
+bool dataplane_home_exists(struct dataplane *dp, const struct kv_tuple *tuple)
+{
+	char packet[64] = {};
+	LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = packet, .data_size_in = sizeof(packet));
+
+	memcpy(packet, tuple, sizeof(*tuple));
+	/* In doubt it exists: a mapping kept too long costs memory, one dropped a connection. */
+	return bpf_prog_test_run_opts(dp->home_exists_fd, &opts) || opts.retval != 0;
+}

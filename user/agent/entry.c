@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <kvsteer/framing.h>
+
+#include "agent/entry.h"
+
+int entry_read(struct dataplane *dp, const struct kv_tuple *key, struct kv_client *ret)
+{
+	return bpf_map_lookup_elem_flags(dp->clients_fd, key, ret, BPF_F_LOCK);
+}
+
+static int entry_write(struct dataplane *dp, const struct kv_tuple *key,
+		       const struct kv_client *entry)
+{
+	return bpf_map_update_elem(dp->clients_fd, key, entry, BPF_EXIST | BPF_F_LOCK);
+}
+
+enum entry_hold entry_hold(struct dataplane *dp, const struct kv_tuple *key, __u32 slot, __u32 gen,
+			   struct kv_client *ret)
+{
+	if (entry_read(dp, key, ret))
+		return ENTRY_NONE;
+	if (ret->state == KV_CLIENT_HOME)
+		return ENTRY_HOME;
+	if (ret->pair.slot != slot || ret->pair.gen != gen)
+		return ENTRY_OTHER;
+	return ret->state == KV_CLIENT_LENT ? ENTRY_LENT : ENTRY_MINE;
+}
+
+int entry_set_busy(struct dataplane *dp, const struct kv_tuple *key, __u32 service, __u64 now_ns)
+{
+	struct kv_client entry;
+	int err;
+
+	if (entry_read(dp, key, &entry)) {
+		entry = (struct kv_client){
+			.state = KV_CLIENT_AGENT,
+			.key = *key,
+			.service = service,
+			.last_ns = now_ns,
+			.pair = {.slot = KV_NONE},
+		};
+		/* The kernel enters a client at its first lend: it may be first by now. */
+		err = bpf_map_update_elem(dp->clients_fd, key, &entry, BPF_NOEXIST);
+		if (err != -EEXIST)
+			return err;
+		err = entry_read(dp, key, &entry);
+		if (err)
+			return err;
+	}
+	if (entry.state == KV_CLIENT_LENT)
+		return -EBUSY;
+	entry.state = KV_CLIENT_AGENT;
+	entry.pair.offered = 0;
+	entry.last_ns = now_ns;
+	return entry_write(dp, key, &entry);
+}
+
+int entry_offer(struct dataplane *dp, const struct kv_tuple *key, __u32 slot, __u32 gen,
+		bool offered, bool head_request)
+{
+	struct kv_client entry;
+	int err = entry_read(dp, key, &entry);
+
+	if (err)
+		return err;
+	entry.state = KV_CLIENT_AGENT;
+	entry.pair.slot = slot;
+	entry.pair.gen = gen;
+	entry.pair.offered = offered;
+	entry.pair.seen = 0;
+	kv_framing_init(&entry.pair.response, head_request);
+	return entry_write(dp, key, &entry);
+}
+
+int entry_set_home(struct dataplane *dp, const struct kv_tuple *key, __u32 slot, __u32 gen)
+{
+	struct kv_client entry;
+
+	if (entry_hold(dp, key, slot, gen, &entry) != ENTRY_MINE)
+		return -EBUSY;
+	entry.state = KV_CLIENT_HOME;
+	entry.pair.offered = 0;
+	return entry_write(dp, key, &entry);
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include <bpf/libbpf.h>
+#include <dirent.h>
+#include <errno.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "agent/pin.h"
+#include "common/cleanup.h"
+#include "common/log.h"
+
+#define PIN_PATH 512
+
+/* The directory's own parent must be a BPF file system. */
+static int pin_parent(const char *dir)
+{
+	char parent[PIN_PATH];
+	struct statfs fs;
+	char *slash;
+	int err;
+
+	snprintf(parent, sizeof(parent), "%s", dir);
+	slash = strrchr(parent, '/');
+	if (!slash || slash == parent) {
+		kv_err("pin directory %s: must be a path inside a BPF file system", dir);
+		return -EINVAL;
+	}
+	*slash = 0;
+	if (mkdir(parent, 0755) < 0 && errno != EEXIST) {
+		err = -errno;
+		kv_err("pin directory %s: cannot create %s: %s", dir, parent, strerror(-err));
+		return err;
+	}
+	if (statfs(parent, &fs) < 0) {
+		err = -errno;
+		kv_err("pin directory %s: %s: %s", dir, parent, strerror(-err));
+		return err;
+	}
+	if (fs.f_type == BPF_FS_MAGIC)
+		return 0;
+	/* The usual place is ours to mount; over anything else we mount nothing. */
+	if (!strcmp(parent, "/sys/fs/bpf") && !mount("bpf", parent, "bpf", 0, "mode=0700")) {
+		kv_info("mounted a BPF file system on %s", parent);
+		return 0;
+	}
+	kv_err("pin directory %s: %s is not a BPF file system: mount -t bpf bpf %s", dir, parent,
+	       parent);
+	return -ENOTSUP;
+}
+
+void pin_remove(const char *dir)
+{
+	_cleanup_closedir_ DIR *d = opendir(dir);
+	const struct dirent *entry;
+
+	if (!d)
+		return;
+	while ((entry = readdir(d)))
+		if (entry->d_name[0] != '.')
+			unlinkat(dirfd(d), entry->d_name, 0);
+	if (rmdir(dir) < 0)
+		kv_warn("pin directory %s: cannot remove: %s", dir, strerror(errno));
+}
+
+int pin_maps(struct bpf_object *object, const char *dir)
+{
+	char fresh[PIN_PATH], path[PIN_PATH + 64];
+	struct bpf_map *map;
+	int err = pin_parent(dir);
+
+	if (err)
+		return err;
+	/* bpffs takes no dots in names. */
+	snprintf(fresh, sizeof(fresh), "%s-new", dir);
+	pin_remove(fresh);
+	if (mkdir(fresh, 0700) < 0) {
+		err = -errno;
+		kv_err("pin directory %s: cannot create: %s%s", fresh, strerror(-err),
+		       err == -EACCES || err == -EPERM ? ": run as root" : "");
+		return err;
+	}
+	bpf_object__for_each_map (map, object) {
+		/* .rodata and .bss belong to the programs alone. */
+		if (bpf_map__is_internal(map))
+			continue;
+		snprintf(path, sizeof(path), "%s/%s", fresh, bpf_map__name(map));
+		err = bpf_map__pin(map, path);
+		if (err) {
+			kv_err("map %s: cannot pin: %s", path, strerror(-err));
+			goto undo;
+		}
+	}
+	pin_remove(dir);
+	if (rename(fresh, dir) < 0) {
+		err = -errno;
+		kv_err("pin directory %s: cannot put in place: %s", dir, strerror(-err));
+		goto undo;
+	}
+	return 0;
+undo:
+	pin_remove(fresh);
+	return err;
+}

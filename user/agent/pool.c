@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include <errno.h>
+#include <string.h>
+
+#include "agent/client.h"
+#include "agent/pool.h"
+#include "agent/service.h"
+#include "agent/upstream.h"
+#include "common/log.h"
+
+#define POOL_MIN_IDLE 2u
+#define POOL_IDLE_MAX (60 * SECOND) /* surplus idle ones are closed after this */
+#define POOL_PEAK_HOLD (5 * SECOND) /* then the peak comes down by an eighth per second */
+#define POOL_BACKOFF_MIN (500 * MS)
+#define POOL_BACKOFF_MAX (5 * SECOND)
+
+static __u32 first_slot(const struct agent *agent, __u32 id)
+{
+	return id * agent->dp.upstreams_per_backend;
+}
+
+__u32 pool_count_idle(const struct agent *agent, __u32 id)
+{
+	const struct kv_backend *backend = &agent->dp.backends[id];
+	__u32 n = 0;
+
+	for (__u32 w = 0; w * 64 < agent->dp.upstreams_per_backend; w++)
+		n += __builtin_popcountll(kv_read_once(backend->idle[w]));
+	return n;
+}
+
+bool pool_take(struct agent *agent, __u32 id, __u32 slot)
+{
+	__u32 i = slot - first_slot(agent, id);
+	__u64 bit = 1ull << (i % 64);
+
+	return kv_atomic_fetch_and(&agent->dp.backends[id].idle[i / 64], ~bit) & bit;
+}
+
+struct upstream *pool_claim(struct agent *agent, __u32 id)
+{
+	struct kv_backend *backend = &agent->dp.backends[id];
+
+	for (__u32 w = 0; w * 64 < agent->dp.upstreams_per_backend; w++) {
+		__u64 bits = kv_read_once(backend->idle[w]);
+
+		while (bits) {
+			__u32 slot = first_slot(agent, id) + w * 64 + __builtin_ctzll(bits);
+
+			bits &= bits - 1;
+			if (pool_take(agent, id, slot))
+				return agent->upstreams[slot];
+		}
+	}
+	return NULL;
+}
+
+void pool_idle(struct agent *agent, __u32 id, __u32 slot)
+{
+	__u32 i = slot - first_slot(agent, id);
+
+	kv_atomic_fetch_or(&agent->dp.backends[id].idle[i / 64], 1ull << (i % 64));
+	if (!TAILQ_EMPTY(&agent->pools[id].waiters))
+		client_serve_waiting(agent, id);
+}
+
+static bool pool_full(const struct agent *agent, __u32 id)
+{
+	const struct pool *pool = &agent->pools[id];
+
+	return pool->n_open + pool->n_connecting >= agent->dp.upstreams_per_backend;
+}
+
+static bool pool_connect(struct agent *agent, __u32 id)
+{
+	__u32 slot = first_slot(agent, id), end = slot + agent->dp.upstreams_per_backend;
+	int err;
+
+	while (slot < end && agent->upstreams[slot])
+		slot++;
+	if (slot == end)
+		return false;
+	err = upstream_open(agent, slot);
+	if (err) {
+		count(&agent->dp, upstreams_failed);
+		pool_connect_failed(agent, id, err);
+	}
+	return !err;
+}
+
+void pool_want(struct agent *agent, __u32 id)
+{
+	const struct pool *pool = &agent->pools[id];
+	const struct client *waiter;
+	__u32 waiting = 0;
+
+	TAILQ_FOREACH (waiter, &pool->waiters, wait)
+		waiting++;
+	if (waiting > pool->n_connecting && !pool_full(agent, id))
+		pool_connect(agent, id);
+}
+
+void pool_connected(struct agent *agent, __u32 id)
+{
+	struct kv_backend *backend = &agent->dp.backends[id];
+	struct pool *pool = &agent->pools[id];
+
+	pool->known = true;
+	pool->retry_at_ns = 0;
+	pool->backoff_ns = 0;
+	if (backend->state != KV_BACKEND_DOWN)
+		return;
+	/* An engine that was away comes back with an empty cache. */
+	kv_write_once(backend->epoch, backend->epoch + 1);
+	kv_write_once(backend->state, KV_BACKEND_UP);
+	kv_info("backend %s: up again", backend->name);
+}
+
+void pool_connect_failed(struct agent *agent, __u32 id, int err)
+{
+	struct kv_backend *backend = &agent->dp.backends[id];
+	struct pool *pool = &agent->pools[id];
+
+	pool->known = true;
+	kv_atomic_add(&backend->failures, 1);
+	pool->backoff_ns = pool->backoff_ns ? pool->backoff_ns * 2 : POOL_BACKOFF_MIN;
+	if (pool->backoff_ns > POOL_BACKOFF_MAX)
+		pool->backoff_ns = POOL_BACKOFF_MAX;
+	pool->retry_at_ns = kv_now_ns() + pool->backoff_ns;
+	if (backend->state == KV_BACKEND_UP && !pool_count_idle(agent, id)) {
+		kv_write_once(backend->state, KV_BACKEND_DOWN);
+		kv_warn("backend %s: down: %s", backend->name, strerror(-err));
+	}
+	if (!pool->n_connecting && !TAILQ_EMPTY(&pool->waiters))
+		client_fail_waiting(agent, id);
+}
+
+void pool_lost(struct agent *agent, __u32 id)
+{
+	struct pool *pool = &agent->pools[id];
+
+	/* At once, not at the next tick: it is also the question whether the backend lives. */
+	if (pool->open && !pool->removing && !pool->n_connecting &&
+	    pool_count_idle(agent, id) < POOL_MIN_IDLE && pool->retry_at_ns <= kv_now_ns())
+		pool_connect(agent, id);
+}
+
+void pool_open(struct agent *agent, __u32 id)
+{
+	struct pool *pool = &agent->pools[id];
+
+	*pool = (struct pool){.open = true};
+	TAILQ_INIT(&pool->waiters);
+	for (__u32 i = 0; i < POOL_MIN_IDLE; i++)
+		pool_connect(agent, id);
+}
+
+bool pool_close_idle(struct agent *agent, __u32 id)
+{
+	struct upstream *up;
+
+	while ((up = pool_claim(agent, id)))
+		upstream_retire(up, true);
+	return !agent->pools[id].n_open && !agent->pools[id].n_connecting;
+}
+
+void pool_close(struct agent *agent, __u32 id)
+{
+	agent->pools[id].open = false;
+	agent->pools[id].removing = false;
+}
+
+bool pools_known(const struct agent *agent)
+{
+	for (__u32 i = 0; i < agent->dp.max_backends; i++)
+		if (agent->pools[i].open && !agent->pools[i].known)
+			return false;
+	return true;
+}
+
+/* Also puts right what events have not told: read events taken out while the kernel had the
+ * slot, slots left DONE when the ring buffer was full. */
+static void pool_look_at_slots(struct agent *agent, __u32 id, __u64 now_ns, __u32 surplus)
+{
+	__u32 slot = first_slot(agent, id), end = slot + agent->dp.upstreams_per_backend;
+	__u64 connect_ns = agent->config->timeouts.connect_ms * MS;
+
+	/* High slots are the idle ones: claims take the lowest. */
+	while (end-- > slot) {
+		struct upstream *up = agent->upstreams[end];
+		__u32 state = agent->dp.upstreams[end].state;
+
+		if (!up)
+			continue;
+		if (up->phase == UPSTREAM_CONNECTING) {
+			if (now_ns - up->since_ns > connect_ns)
+				upstream_connect_timeout(up);
+		} else if (up->phase == UPSTREAM_OPEN && state == KV_UP_IDLE) {
+			upstream_watch(up, true);
+			if (surplus && now_ns - agent->dp.upstreams[end].last_ns > POOL_IDLE_MAX &&
+			    pool_take(agent, id, end)) {
+				upstream_retire(up, true);
+				surplus--;
+			}
+		} else if (up->phase == UPSTREAM_OPEN && state == KV_UP_DONE &&
+			   now_ns - agent->dp.upstreams[end].last_ns > SECOND) {
+			upstream_retire(up, false);
+		}
+	}
+}
+
+static void pool_tick_one(struct agent *agent, __u32 id, __u64 now_ns)
+{
+	struct pool *pool = &agent->pools[id];
+	__u32 idle = pool_count_idle(agent, id);
+	__u32 in_use = pool->n_open > idle ? pool->n_open - idle : 0, target;
+
+	if (!TAILQ_EMPTY(&pool->waiters) && idle)
+		client_serve_waiting(agent, id);
+	if (in_use >= pool->peak) {
+		pool->peak = in_use;
+		pool->peak_at_ns = now_ns;
+	} else if (now_ns - pool->peak_at_ns > POOL_PEAK_HOLD) {
+		pool->peak -= (pool->peak + 7) / 8;
+		pool->peak_at_ns += SECOND;
+	}
+	if (pool->removing || agent->draining) {
+		pool_look_at_slots(agent, id, now_ns, 0);
+		if (pool->removing)
+			backend_free_if_empty(agent, id);
+		return;
+	}
+	/* Room for a burst: as many idle as a quarter of the recent peak. */
+	target = pool->peak / 4 > POOL_MIN_IDLE ? pool->peak / 4 : POOL_MIN_IDLE;
+	pool_look_at_slots(agent, id, now_ns, idle > target ? idle - target : 0);
+	for (idle += pool->n_connecting; idle < target && pool->retry_at_ns <= now_ns; idle++)
+		if (pool_full(agent, id) || !pool_connect(agent, id))
+			return;
+}
+
+void pool_tick(struct agent *agent, __u64 now_ns)
+{
+	for (__u32 i = 0; i < agent->dp.max_backends; i++)
+		if (agent->pools[i].open)
+			pool_tick_one(agent, i, now_ns);
+	upstream_sweep(agent, now_ns);
+}

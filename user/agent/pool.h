@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A backend's pool of idle upstreams: follows demand, notices when the backend is gone. */
+#ifndef AGENT_POOL_H
+#define AGENT_POOL_H
+
+#include "agent/agent.h"
+
+struct pool {
+	bool open;
+	bool removing;
+	bool known; /* the first connection has succeeded or failed */
+	__u32 n_open;
+	__u32 n_connecting;
+	__u32 peak; /* in use at a time, decaying */
+	__u64 peak_at_ns;
+	__u64 retry_at_ns; /* no connection before; 0: any time */
+	__u64 backoff_ns;
+	struct client_list waiters; /* decided for this backend, no upstream yet */
+};
+
+void pool_open(struct agent *agent, __u32 id);
+void pool_close(struct agent *agent, __u32 id);
+/* Closes idle upstreams; true when there is no upstream left, or only ones that are closing. */
+bool pool_close_idle(struct agent *agent, __u32 id);
+/* Each 20 ms: opens, closes, serves those who wait. */
+void pool_tick(struct agent *agent, __u64 now_ns);
+/* Every pool has tried to connect. */
+bool pools_known(const struct agent *agent);
+
+/* Lowest idle upstream, its bit cleared; NULL: none. */
+struct upstream *pool_claim(struct agent *agent, __u32 id);
+/* Opens one more for those who wait, if the limit allows. */
+void pool_want(struct agent *agent, __u32 id);
+
+/* Told by upstream.c. */
+void pool_idle(struct agent *agent, __u32 id, __u32 slot); /* slot's state is IDLE */
+void pool_connected(struct agent *agent, __u32 id);
+void pool_connect_failed(struct agent *agent, __u32 id, int err);
+/* An idle upstream was ended by the backend. */
+void pool_lost(struct agent *agent, __u32 id);
+/* Clears the slot's idle bit; whether it was set, that is, whether the slot is now the caller's. */
+bool pool_take(struct agent *agent, __u32 id, __u32 slot);
+__u32 pool_count_idle(const struct agent *agent, __u32 id);
+
+#endif

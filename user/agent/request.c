@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include <kvsteer.h>
+#include <kvsteer/framing.h>
+
+#include "agent/answer.h"
+#include "agent/entry.h"
+#include "agent/events.h"
+#include "agent/head.h"
+#include "agent/pool.h"
+#include "agent/relay.h"
+#include "agent/request.h"
+#include "agent/steer.h"
+#include "common/cleanup.h"
+#include "common/log.h"
+#include "lib/query.h"
+
+#define FIRST_READ (16u << 10) /* holds any head that is accepted */
+#define CHUNKED_STEP (64u << 10)
+#define STALL_TIME (60 * SECOND) /* for a client to send more of its request */
+
+/* ---- deciding ------------------------------------------------------------------------ */
+
+void request_decide(struct client *c, __u32 exclude)
+{
+	struct agent *agent = c->agent;
+	struct request *r = c->request;
+	struct upstream *up;
+	__u32 backend;
+
+	r->dispatch.query.exclude = exclude;
+	backend = steer_decide(&agent->dp, &r->dispatch);
+	if (backend == KV_NONE) {
+		if (exclude == KV_NONE)
+			answer_unavailable(c, "no backend takes requests");
+		else
+			answer_bad_gateway(c);
+		return;
+	}
+	r->dispatch.backend = backend;
+	up = pool_claim(agent, backend);
+	if (up) {
+		relay_start(c, up);
+		return;
+	}
+	client_set_phase(c, CLIENT_WAITING);
+	c->deadline_ns = c->last_ns + agent->config->timeouts.connect_ms * MS + SECOND;
+	TAILQ_INSERT_TAIL(&agent->pools[backend].waiters, c, wait);
+	pool_want(agent, backend);
+}
+
+/* The prompt's ladder, by the same function that clients call for their hints. */
+static void request_hash(struct client *c)
+{
+	struct request *r = c->request;
+	const char *body = c->in.data + r->head.head_len;
+	size_t len = r->len - r->head.head_len;
+	_cleanup_free_ char *decoded = NULL;
+	struct kvsteer_prompt prompt;
+	char path[512];
+	size_t path_len = r->head.target_len;
+
+	if (path_len >= sizeof(path))
+		path_len = sizeof(path) - 1;
+	memcpy(path, c->in.data + r->head.target_off, path_len);
+	path[path_len] = 0;
+	if (r->head.chunked) {
+		decoded = malloc(len);
+		if (!decoded)
+			return;
+		len = chunked_data(body, len, decoded);
+		body = decoded;
+	}
+	if (kvsteer_body(path, body, len, NULL, &prompt)) {
+		count(&c->agent->dp, agent_body_unparsed);
+		kv_debug("%s: body without a readable prompt: %s", path, prompt.reason);
+		return;
+	}
+	kv_query_set_prompt(&r->dispatch.query, &prompt);
+}
+
+/* The whole request is here. */
+static void request_ready(struct client *c)
+{
+	struct request *r = c->request;
+
+	r->dispatch.query = (struct kv_query){
+		.service = c->service,
+		.session = r->head.session,
+		.body_len = r->len - r->head.head_len,
+		.exclude = KV_NONE,
+	};
+	if (r->head.hint_state == KV_HINT_OK) {
+		r->dispatch.query.total = r->head.hint.total;
+		r->dispatch.query.n_rungs = r->head.hint.n;
+		memcpy(r->dispatch.query.rungs, r->head.hint.rungs,
+		       r->head.hint.n * sizeof(r->head.hint.rungs[0]));
+	} else if (r->head.completion) {
+		request_hash(c);
+	}
+	request_decide(c, KV_NONE);
+}
+
+/* ---- reading ------------------------------------------------------------------------- */
+
+/* Fields that speak to us, not to the backend. */
+static void request_edit(struct client *c)
+{
+	struct request *r = c->request;
+	size_t head_len = r->head.head_len, was = head_len;
+
+	if (r->head.expect_continue)
+		head_len = head_remove(c->in.data, head_len, "Expect");
+	if (r->head.upgrade) {
+		head_len = head_remove(c->in.data, head_len, "Upgrade");
+		head_len = head_remove(c->in.data, head_len, "HTTP2-Settings");
+		if (!r->head.close && !r->head.keep_alive)
+			head_len = head_remove(c->in.data, head_len, "Connection");
+	}
+	if (head_len == was)
+		return;
+	memmove(c->in.data + head_len, c->in.data + was, c->in.len - was);
+	c->in.len -= was - head_len;
+	r->head.head_len = head_len;
+}
+
+static void request_too_large(struct client *c)
+{
+	answer_refuse(c, 413, "body_too_large", "request body over this service's limit");
+}
+
+/* A chunked body ends by the same rules in both directions: the machine is shown a head, and
+ * then follows the request. */
+static void request_body_framing(struct kv_framing *f)
+{
+	static const char head[] = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+	struct kv_source s = {.data = (const __u8 *)head, .len = sizeof(head) - 1};
+
+	kv_framing_init(f, false);
+	kv_framing_run(f, &s, 0, s.len);
+}
+
+/* True if the head is there and accepted; the request may be gone otherwise. */
+static bool request_head(struct client *c)
+{
+	struct kv_source s = {.data = (const __u8 *)c->in.data, .len = c->in.len};
+	struct agent *agent = c->agent;
+	struct request *r = c->request;
+	const struct kv_reason_info *reason;
+
+	if (kv_request_parse(&r->head, &s, &agent->names) == KV_LANE_REFUSE) {
+		reason = kv_reason_info(r->head.reason);
+		answer_refuse(c, reason->status, reason->name, reason->text);
+		return false;
+	}
+	if (!r->head.head_len)
+		return false;
+	if (r->head.body_len > agent->dp.services[c->service].body_limit) {
+		request_too_large(c);
+		return false;
+	}
+	count(&agent->dp, requests_agent);
+	r->have_head = true;
+	c->close_after = !kv_request_persistent(&r->head);
+	request_edit(c);
+	r->len = r->head.head_len + r->head.body_len;
+	r->framed = r->head.head_len;
+	if (r->head.chunked)
+		request_body_framing(&r->body);
+	if (r->head.expect_continue && r->head.minor &&
+	    (r->head.chunked ? c->in.len == r->len : c->in.len < r->len)) {
+		static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
+
+		if (client_send(c, go_on, sizeof(go_on) - 1)) {
+			client_close(c);
+			return false;
+		}
+	}
+	return true;
+}
+
+/* True if the chunked body is whole. */
+static bool request_chunked(struct client *c)
+{
+	struct kv_source s = {.data = (const __u8 *)c->in.data, .len = c->in.len};
+	struct request *r = c->request;
+
+	r->framed += kv_framing_run(&r->body, &s, r->framed, c->in.len - r->framed);
+	if (kv_framing_broken(&r->body)) {
+		answer_refuse(c, 400, "body_malformed", "malformed chunked request body");
+		return false;
+	}
+	if (r->framed - r->head.head_len > c->agent->dp.services[c->service].body_limit) {
+		request_too_large(c);
+		return false;
+	}
+	r->len = r->framed;
+	return kv_framing_done(&r->body);
+}
+
+static void request_advance(struct client *c)
+{
+	struct request *r = c->request;
+
+	if (!r->have_head && !request_head(c))
+		return;
+	if (r->head.chunked ? request_chunked(c) : c->in.len >= r->len)
+		request_ready(c);
+}
+
+/* Room for the next read: its size, 0 if the client has to wait for memory. */
+static size_t request_room(struct client *c)
+{
+	struct request *r = c->request;
+	struct agent *agent = c->agent;
+	size_t want;
+
+	if (!r->have_head)
+		want = FIRST_READ;
+	else if (!r->head.chunked)
+		want = r->len; /* no byte of a further request is read */
+	else
+		want = c->in.len + CHUNKED_STEP > 2 * c->in.size   ? c->in.len + CHUNKED_STEP
+		       : c->in.len + CHUNKED_STEP / 2 > c->in.size ? 2 * c->in.size
+								   : c->in.size;
+	/* What is promised to one request cannot be given to another: so each one that has been
+	 * let in can be read to its end. */
+	if (want > FIRST_READ && want > c->in.size &&
+	    agent->memory + want - c->in.size > agent->config->limits.memory) {
+		client_starve(c);
+		return 0;
+	}
+	if (buffer_reserve(&c->in, want, &agent->memory)) {
+		answer_unavailable(c, "out of memory");
+		return 0;
+	}
+	if (r->have_head && !r->head.chunked)
+		return r->len - c->in.len;
+	return c->in.size - c->in.len;
+}
+
+void request_read(struct client *c)
+{
+	size_t room = request_room(c);
+	ssize_t n;
+
+	if (!room)
+		return;
+	n = recv(c->fd, c->in.data + c->in.len, room, 0);
+	if (n < 0 && errno == EAGAIN)
+		return;
+	if (n <= 0) {
+		/* Between requests this is the usual end; inside one there is no one to answer. */
+		client_close(c);
+		return;
+	}
+	c->in.len += n;
+	c->last_ns = kv_now_ns();
+	c->deadline_ns = c->last_ns + STALL_TIME;
+	request_advance(c);
+}
+
+void request_next(struct client *c)
+{
+	c->request = calloc(1, sizeof(*c->request));
+	if (!c->request) {
+		answer_unavailable(c, "out of memory");
+		return;
+	}
+	client_set_phase(c, CLIENT_READING);
+	c->deadline_ns = c->last_ns + STALL_TIME;
+	if (c->in.len)
+		request_advance(c);
+}
+
+void request_begin(struct client *c)
+{
+	struct agent *agent = c->agent;
+	char byte;
+	int err;
+
+	/* An event that ends this client may be waiting beside the bytes that came after it. */
+	events_consume(agent);
+	if (c->phase != CLIENT_IDLE)
+		return;
+	err = entry_set_busy(&agent->dp, &c->key, c->service, kv_now_ns());
+	if (err == -EBUSY) {
+		/* Lent: what comes up here is a RST, or the pair has just been returned. */
+		if (recv(c->fd, &byte, 1, MSG_PEEK) < 0 && errno != EAGAIN)
+			client_close(c);
+		else
+			client_recheck(c);
+		return;
+	}
+	if (err) {
+		count(&agent->dp, agent_clients_full);
+		answer_unavailable(c, "too many connections");
+		return;
+	}
+	request_next(c);
+	if (c->phase == CLIENT_READING)
+		request_read(c);
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The agent lane's first half: read a request, parse it, hash its prompt, decide. */
+#ifndef AGENT_REQUEST_H
+#define AGENT_REQUEST_H
+
+#include "agent/client.h"
+
+/* A client that is IDLE has become readable, or has sent bytes ahead (pipelining). */
+void request_begin(struct client *c);
+void request_next(struct client *c);
+void request_read(struct client *c);
+/* Decides (again); exclude: backend that has just failed, or KV_NONE. */
+void request_decide(struct client *c, __u32 exclude);
+
+#endif

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <string.h>
+
+#include "agent/listen.h"
+#include "agent/pool.h"
+#include "agent/service.h"
+#include "common/log.h"
+
+__u32 service_find(const struct agent *agent, const char *name)
+{
+	for (__u32 i = 0; i < KV_MAX_SERVICES; i++)
+		if (agent->dp.services[i].flags && !strcmp(agent->dp.services[i].name, name))
+			return i;
+	return KV_NONE;
+}
+
+__u32 backend_find(const struct agent *agent, const char *name)
+{
+	for (__u32 i = 0; i < agent->dp.max_backends; i++)
+		if (agent->dp.backends[i].state != KV_BACKEND_FREE &&
+		    !strcmp(agent->dp.backends[i].name, name))
+			return i;
+	return KV_NONE;
+}
+
+void service_update(struct agent *agent, __u32 id, const struct kv_config_service *from)
+{
+	struct kv_service *service = &agent->dp.services[id];
+
+	kv_write_once(service->policy, from->policy);
+	kv_write_once(service->floor, from->floor);
+	kv_write_once(service->body_limit, from->body_limit);
+}
+
+static bool listens_on(const struct kv_service *service, const struct kv_addr *address)
+{
+	for (__u32 i = 0; i < service->n_listen; i++)
+		if (!memcmp(&service->listen[i], address, sizeof(*address)))
+			return true;
+	return false;
+}
+
+static void service_unlisten(struct agent *agent, __u32 id, const struct kv_addr *address)
+{
+	bpf_map_delete_elem(agent->dp.service_ids_fd, address);
+	listen_close(agent, id, address);
+}
+
+int service_listen(struct agent *agent, const struct kv_config *config, __u32 id,
+		   const struct kv_config_service *from)
+{
+	struct kv_service *service = &agent->dp.services[id];
+	int err = 0;
+
+	for (__u32 i = 0; !err && i < from->n_listen; i++) {
+		if (listens_on(service, &from->listen[i]))
+			continue;
+		err = attach_listen(&agent->attach, config, &from->listen[i]);
+		if (!err)
+			err = listen_open(agent, id, &from->listen[i]);
+		/* From here on the kernel serves it. */
+		if (!err &&
+		    bpf_map_update_elem(agent->dp.service_ids_fd, &from->listen[i], &id, BPF_ANY)) {
+			err = -errno;
+			kv_err("service %s: cannot enter its address: %s", service->name,
+			       strerror(-err));
+		}
+	}
+	if (err) {
+		for (__u32 i = 0; i < from->n_listen; i++)
+			if (!listens_on(service, &from->listen[i]))
+				service_unlisten(agent, id, &from->listen[i]);
+		return err;
+	}
+	for (__u32 i = 0; i < service->n_listen; i++) {
+		struct kv_addr old;
+		bool kept = false;
+
+		memcpy(&old, &service->listen[i], sizeof(old));
+		for (__u32 j = 0; j < from->n_listen; j++)
+			kept |= !memcmp(&old, &from->listen[j], sizeof(old));
+		if (!kept)
+			service_unlisten(agent, id, &old);
+	}
+	memcpy(service->listen, from->listen, sizeof(from->listen[0]) * from->n_listen);
+	kv_write_once(service->n_listen, from->n_listen);
+	return 0;
+}
+
+int service_add(struct agent *agent, const struct kv_config *config,
+		const struct kv_config_service *from)
+{
+	struct kv_service *service;
+	__u32 id = 0, added = 0;
+	int err = 0;
+
+	while (id < KV_MAX_SERVICES && agent->dp.services[id].flags)
+		id++;
+	if (id == KV_MAX_SERVICES) {
+		kv_err("service %s: more than %d services", from->name, KV_MAX_SERVICES);
+		return -E2BIG;
+	}
+	service = &agent->dp.services[id];
+	memset(service, 0, sizeof(*service));
+	memcpy(service->name, from->name, sizeof(service->name));
+	service_update(agent, id, from);
+	for (; !err && added < from->n_backends; added++)
+		err = backend_add(agent, config, id, &from->backends[added]);
+	if (!err) {
+		kv_write_once(service->flags, KV_SERVICE_UP);
+		err = service_listen(agent, config, id, from);
+	}
+	if (!err)
+		return 0;
+	while (added--) {
+		__u32 backend = backend_find(agent, from->backends[added].name);
+
+		if (backend != KV_NONE)
+			backend_remove(agent, backend);
+	}
+	kv_write_once(service->flags, 0);
+	return err;
+}
+
+void service_remove(struct agent *agent, __u32 id)
+{
+	struct kv_service *service = &agent->dp.services[id];
+	struct kv_addr address;
+
+	for (__u32 i = 0; i < service->n_listen; i++) {
+		memcpy(&address, &service->listen[i], sizeof(address));
+		service_unlisten(agent, id, &address);
+	}
+	kv_write_once(service->flags, 0);
+}
+
+/* Ids leave the service's list by closing the gap: a decision that reads it meanwhile may see one
+ * backend twice, which costs nothing. */
+static void service_forget_backend(struct kv_service *service, __u32 id)
+{
+	for (__u32 i = 0; i < service->n_backends; i++) {
+		if (service->backends[i] != id)
+			continue;
+		for (__u32 j = i + 1; j < service->n_backends; j++)
+			kv_write_once(service->backends[j - 1], service->backends[j]);
+		kv_write_once(service->n_backends, service->n_backends - 1);
+		return;
+	}
+}
+
+void backend_update(struct agent *agent, __u32 id, const struct kv_config_backend *from)
+{
+	kv_write_once(agent->dp.backends[id].capacity, from->capacity);
+	kv_write_once(agent->dp.backends[id].rate, from->rate);
+}
+
+int backend_add(struct agent *agent, const struct kv_config *config, __u32 service,
+		const struct kv_config_backend *from)
+{
+	struct kv_service *to = &agent->dp.services[service];
+	struct kv_backend *backend;
+	struct route_info route;
+	__u32 id = 0, epoch;
+	int err;
+
+	while (id < agent->dp.max_backends && agent->dp.backends[id].state != KV_BACKEND_FREE)
+		id++;
+	if (id == agent->dp.max_backends) {
+		kv_err("backend %s: more than max_backends = %u", from->name,
+		       agent->dp.max_backends);
+		return -E2BIG;
+	}
+	err = attach_backend(&agent->attach, config, from, &route);
+	if (err)
+		return err;
+
+	backend = &agent->dp.backends[id];
+	/* Holders of the id's former owner die with the epoch. */
+	epoch = backend->epoch + 1;
+	memset(backend, 0, sizeof(*backend));
+	memcpy(backend->name, from->name, sizeof(backend->name));
+	memcpy(backend->addr, from->address.addr, sizeof(backend->addr));
+	backend->port = from->address.port;
+	backend->path = route.local ? KV_PATH_LOCAL : 0;
+	backend->ifindex = route.ifindex;
+	backend->service = service;
+	backend->epoch = epoch;
+	backend_update(agent, id, from);
+	kv_write_once(backend->state, KV_BACKEND_UP);
+	pool_open(agent, id);
+
+	to->backends[to->n_backends] = id;
+	kv_write_once(to->n_backends, to->n_backends + 1);
+	return 0;
+}
+
+void backend_drain(struct agent *agent, __u32 id)
+{
+	kv_write_once(agent->dp.backends[id].state, KV_BACKEND_DRAINING);
+	kv_info("backend %s: draining", agent->dp.backends[id].name);
+}
+
+void backend_remove(struct agent *agent, __u32 id)
+{
+	backend_drain(agent, id);
+	agent->pools[id].removing = true;
+	service_forget_backend(&agent->dp.services[agent->dp.backends[id].service], id);
+	backend_free_if_empty(agent, id);
+}
+
+void backend_free_if_empty(struct agent *agent, __u32 id)
+{
+	struct kv_backend *backend = &agent->dp.backends[id];
+
+	if (kv_read_once(backend->inflight_requests) || !pool_close_idle(agent, id))
+		return;
+	kv_info("backend %s: removed", backend->name);
+	pool_close(agent, id);
+	kv_write_once(backend->state, KV_BACKEND_FREE);
+}
+
+int service_set_all(struct agent *agent, const struct kv_config *config)
+{
+	int err = 0;
+
+	for (__u32 i = 0; !err && i < config->n_services; i++)
+		err = service_add(agent, config, &config->services[i]);
+	return err;
+}

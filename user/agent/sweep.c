@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/answer.h"
+#include "agent/client.h"
+#include "agent/entry.h"
+#include "agent/relay.h"
+#include "agent/sweep.h"
+#include "common/log.h"
+
+#define SCAN_STEP 512 /* entries of kv_clients looked at per second */
+
+struct closed {
+	TAILQ_ENTRY(closed) link;
+	struct kv_tuple tuple;
+};
+
+struct sweep {
+	TAILQ_HEAD(, closed) closed;
+	struct kv_tuple cursor;
+	bool scanning;
+};
+
+int sweep_open(struct agent *agent)
+{
+	agent->sweep = calloc(1, sizeof(*agent->sweep));
+	if (!agent->sweep)
+		return -ENOMEM;
+	TAILQ_INIT(&agent->sweep->closed);
+	return 0;
+}
+
+void sweep_close(struct agent *agent)
+{
+	struct closed *item;
+
+	if (!agent->sweep)
+		return;
+	while ((item = TAILQ_FIRST(&agent->sweep->closed))) {
+		TAILQ_REMOVE(&agent->sweep->closed, item, link);
+		free(item);
+	}
+	free(agent->sweep);
+	agent->sweep = NULL;
+}
+
+void sweep_tuple(struct agent *agent, const struct kv_tuple *tuple)
+{
+	struct kv_client entry;
+	struct closed *item;
+
+	if (!agent->sweep || entry_read(&agent->dp, tuple, &entry))
+		return;
+	item = malloc(sizeof(*item));
+	if (!item)
+		return; /* the scan finds it */
+	item->tuple = *tuple;
+	TAILQ_INSERT_TAIL(&agent->sweep->closed, item, link);
+}
+
+static void sweep_closed(struct agent *agent)
+{
+	struct closed *item, *next;
+
+	for (item = TAILQ_FIRST(&agent->sweep->closed); item; item = next) {
+		next = TAILQ_NEXT(item, link);
+		/* A younger connection of the same tuple has the entry now, and its own end. */
+		if (!client_find(agent, &item->tuple)) {
+			if (dataplane_home_exists(&agent->dp, &item->tuple))
+				continue;
+			bpf_map_delete_elem(agent->dp.clients_fd, &item->tuple);
+		}
+		TAILQ_REMOVE(&agent->sweep->closed, item, link);
+		free(item);
+	}
+}
+
+/* Entries nobody told us about: connections that ended before they were accepted. */
+static void sweep_scan(struct agent *agent)
+{
+	struct sweep *s = agent->sweep;
+	struct kv_tuple next;
+
+	for (int i = 0; i < SCAN_STEP; i++) {
+		int err = bpf_map_get_next_key(agent->dp.clients_fd,
+					       s->scanning ? &s->cursor : NULL, &next);
+
+		if (s->scanning && !client_find(agent, &s->cursor) &&
+		    !dataplane_home_exists(&agent->dp, &s->cursor))
+			bpf_map_delete_elem(agent->dp.clients_fd, &s->cursor);
+		s->scanning = !err;
+		if (err)
+			return;
+		s->cursor = next;
+	}
+}
+
+static void sweep_idle(struct client *c, __u64 now_ns)
+{
+	struct agent *agent = c->agent;
+	__u64 limit = agent->config->timeouts.client_idle_ms * MS;
+	struct kv_client entry;
+
+	if (!agent->draining && now_ns - c->last_ns < limit)
+		return;
+	/* What the kernel serves, only its entry knows. */
+	if (!entry_read(&agent->dp, &c->key, &entry)) {
+		if (entry.state == KV_CLIENT_LENT)
+			return;
+		if (entry.last_ns > c->last_ns)
+			c->last_ns = entry.last_ns;
+	}
+	if (agent->draining || now_ns - c->last_ns >= limit)
+		client_close_gently(c);
+}
+
+static void sweep_client(struct client *c, __u64 now_ns)
+{
+	bool late = c->deadline_ns && now_ns >= c->deadline_ns;
+
+	switch (c->phase) {
+	case CLIENT_IDLE:
+		sweep_idle(c, now_ns);
+		break;
+	case CLIENT_READING:
+		if (late && c->in.len)
+			answer_refuse(c, 408, "request_timeout",
+				      "the request did not arrive in time");
+		else if (late || (c->agent->draining && !c->in.len))
+			client_close(c);
+		break;
+	case CLIENT_WAITING:
+		if (late)
+			answer_unavailable(c, "no connection to a backend in time");
+		break;
+	case CLIENT_RELAYING:
+		relay_check(c, now_ns);
+		break;
+	case CLIENT_ANSWERING:
+	case CLIENT_LINGERING:
+		if (late)
+			client_close(c);
+		break;
+	case CLIENT_DEAD:
+		break;
+	}
+}
+
+void sweep(struct agent *agent, __u64 now_ns)
+{
+	struct client *c;
+
+	/* Those that close meanwhile stay in the list until they are reaped. */
+	TAILQ_FOREACH (c, &agent->clients, link)
+		sweep_client(c, now_ns);
+	sweep_closed(agent);
+	sweep_scan(agent);
+}

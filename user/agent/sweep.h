@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What time does: deadlines, idle clients, entries of closed connections. */
+#ifndef AGENT_SWEEP_H
+#define AGENT_SWEEP_H
+
+#include "agent/agent.h"
+
+int sweep_open(struct agent *agent);
+void sweep_close(struct agent *agent);
+/* This connection is closed: its entry is deleted when the kernel has forgotten it too, because
+ * its last packets still need the sequence mapping. */
+void sweep_tuple(struct agent *agent, const struct kv_tuple *tuple);
+/* Each second. */
+void sweep(struct agent *agent, __u64 now_ns);
+
+#endif
