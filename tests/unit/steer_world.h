@@ -12,7 +12,9 @@
 #include "kvsteer/counters.h"
 #include "kvsteer/shared.h"
 
+#ifndef WORLD_SLOTS
 #define WORLD_SLOTS (1u << 19) /* of the prefix table; sessions have the same */
+#endif
 
 struct world_prefix {
 	__u64 key; /* 0: free */
@@ -143,6 +145,8 @@ static inline void world_reset(__u32 policy, __u32 n, __u64 capacity, __u64 rate
 	for (__u32 i = 0; i < n; i++) {
 		world.services[0].backends[i] = i;
 		world.backends[i].state = KV_BACKEND_UP;
+		world.backends[i].epoch =
+			1; /* backend 0, epoch 0, clock 0 would be an empty word */
 		world.backends[i].capacity = capacity;
 		world.backends[i].rate = rate;
 	}

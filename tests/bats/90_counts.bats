@@ -1,0 +1,90 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-2-Clause
+# The counters are true: under load each request is counted once, and gauges return to 0.
+
+load lib
+
+setup_file() {
+	kv_up 1 3
+	kv_gateway
+}
+
+teardown_file() { kv_down; }
+
+requests() {
+	echo $(($(counter requests_express) + $(counter requests_agent) + $(counter requests_refused)))
+}
+
+# load OPTION…: runs counts.py; sets sent, before, after
+loaded() {
+	before=$(requests)
+	from 1 python3 "$KV_TOOLS/counts.py" --to "$KV_V4" "$@" >"$BATS_TEST_TMPDIR/sums"
+	cat "$BATS_TEST_TMPDIR/sums"
+	sent=$(jq .sent "$BATS_TEST_TMPDIR/sums")
+	after=$(requests)
+}
+
+sum() {
+	jq --arg n "$1" '.[$n] // 0' "$BATS_TEST_TMPDIR/sums"
+}
+
+# The kernel's own numbers: kvsteer shows what is below 0 as 0.
+gauges_are_0() {
+	bpftool -j map dump pinned "$KV_PIN/kv_backends" |
+		jq -e '[.. | objects | .inflight_tokens?, .inflight_requests? | numbers] | length > 0 and all(. == 0)' >/dev/null
+}
+
+@test "express + agent + refused = sent" {
+	local sent before after express
+	express=$(counter requests_express)
+	loaded --n 150
+	[ "$(sum errors)" = 0 ]
+	[ "$(sum status_200)" = $((sent - $(sum sent_refused))) ]
+	[ "$(sum status_400)" = "$(sum sent_refused)" ]
+	echo "$before + $sent: $after"
+	[ $((before + sent)) = "$after" ]
+	# most of what was hinted is decided in the kernel
+	local hinted=$(($(sum sent_express) + $(sum sent_session) + $(sum sent_get)))
+	[ $(($(counter requests_express) - express)) -ge $((hinted * 9 / 10)) ]
+}
+
+@test "the same while counters and status are read, and with clients that give up" {
+	local sent before after
+	(while sleep 0.1; do kvs -j status >/dev/null && kvs -j counters >/dev/null || break; done) 3>&- &
+	local reader=$!
+	loaded --n 100 --reset
+	kill $reader
+	[ "$(sum errors)" = 0 ]
+	echo "$before + $sent: $after"
+	[ $((before + sent)) = "$after" ]
+}
+
+@test "gauges return to 0" {
+	until_true 10 gauges_are_0
+}
+
+@test "each client connection and each lend has ended" {
+	local lends ends
+	until_true 5 gauges_are_0
+	lends=$(($(counter lends) + $(counter lends_midflight)))
+	ends=$(($(counter returns) + $(counter returns_closed) + $(counter retry_forgotten) +
+		$(counter broken_before_response) + $(counter broken_response) + $(counter client_aborted)))
+	echo "lends $lends, ends $ends"
+	[ "$lends" = "$ends" ]
+}
+
+@test "engines saw each request that was not refused, once" {
+	local express agent engine i
+	local before=0 after=0 sent
+	for i in 1 2 3; do before=$((before + $(engine_metric $i kv_engine_requests_total))); done
+	express=$(counter requests_express) agent=$(counter requests_agent)
+	from 1 python3 "$KV_TOOLS/counts.py" --to "$KV_V4" --n 60 --seed 9 >"$BATS_TEST_TMPDIR/sums"
+	for i in 1 2 3; do after=$((after + $(engine_metric $i kv_engine_requests_total))); done
+	sent=$(($(sum sent) - $(sum sent_refused)))
+	# the three readings of the metrics before are requests too
+	[ $((after - before - 6)) -le "$sent" ]
+	[ $((after - before)) -ge "$sent" ]
+	[ $(($(counter requests_express) + $(counter requests_agent) - express - agent)) = "$sent" ]
+}
+
+@test "clean end" { kv_clean_end; }
