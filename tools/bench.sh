@@ -248,4 +248,11 @@ if [[ " $works " == *" micro "* ]]; then
 	fi
 fi
 touch "$dir/runs.jsonl"
-python3 tools/bench/report.py --runs "$dir/runs.jsonl" "${micro[@]}" --out $OUT/bench.json
+jq -n --arg kernel "$(uname -sr)" --argjson cpus "$(nproc)" --argjson rounds "$rounds" \
+	--argjson seconds "$seconds" --argjson engines $ENGINES \
+	--arg cpu "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" \
+	--arg nginx "$(nginx -v 2>&1 | sed 's/.*nginx.//')" \
+	--arg haproxy "$(haproxy -v 2>/dev/null | sed -n '1s/.*version \([^ ]*\).*/\1/p')" \
+	'$ARGS.named' >"$dir/setup.json"
+python3 tools/bench/report.py --runs "$dir/runs.jsonl" --setup "$dir/setup.json" "${micro[@]}" \
+	--out $OUT/bench.json

@@ -15,9 +15,9 @@ WORKS = {
 PEERS = ("nginx", "haproxy")
 
 
-def load(path):
+def read(path):
     with open(path, encoding="utf-8") as f:
-        return [json.loads(line) for line in f]
+        return f.read()
 
 
 def mid(group, key, digits):
@@ -237,24 +237,24 @@ def print_checks(results):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", required=True)
+    parser.add_argument("--setup", required=True)
     parser.add_argument("--micro")
     parser.add_argument("--out", required=True)
     args = parser.parse_args()
 
-    micro = None
-    if args.micro:
-        with open(args.micro, encoding="utf-8") as f:
-            micro = json.load(f)
-    rows = rows_of(load(args.runs))
+    setup = json.loads(read(args.setup))
+    micro = json.loads(read(args.micro)) if args.micro else None
+    rows = rows_of([json.loads(line) for line in read(args.runs).splitlines()])
     checks = Checks(rows).run()
     print()
+    print(", ".join(f"{k} {v}" for k, v in setup.items()) + "\n")
     if rows:
         print_table(rows)
     print_micro(micro)
     if rows:
         print_checks(checks)
     with open(args.out, "w", encoding="utf-8") as f:
-        json.dump({"rows": rows, "micro": micro, "to_reach": checks}, f, indent=1)
+        json.dump({"setup": setup, "rows": rows, "micro": micro, "to_reach": checks}, f, indent=1)
         f.write("\n")
     print(f"\nWritten: {args.out}")
 
