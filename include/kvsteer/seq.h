@@ -93,7 +93,8 @@ KV_INLINE __u32 kv_tsval(__u64 now_ns, __u32 tsoffset)
 
 /* ---- options ------------------------------------------------------------------------- */
 
-/* Buffers hold at least KV_TCP_OPTIONS bytes, whatever the length of the options in them. */
+/* Buffers hold at least KV_TCP_OPTIONS bytes, all of them initialised (the verifier asks for that),
+ * whatever the length of the options in them. */
 #define KV_TCP_OPTIONS 40
 #define KV_TCPOPT_EOL 0
 #define KV_TCPOPT_NOP 1
@@ -142,7 +143,7 @@ KV_INLINE void kv_tcp_put(__u8 *opt, __u32 at, __u32 v)
 static long kv_tcp_walk_step(__u32 i, void *ctx)
 {
 	struct kv_tcp_walk *w = ctx;
-	__u32 at = w->at, kind, len, blocks;
+	__u32 at = w->at, odd = 0, kind, len, blocks;
 
 	(void)i;
 	kv_tcp_opaque(at);
@@ -161,20 +162,18 @@ static long kv_tcp_walk_step(__u32 i, void *ctx)
 	len = w->opt[at + 1];
 	if (len < 2 || len > w->len - at)
 		return 1;
-	w->ret->odd = 0;
 	w->at = at + len;
 	if (kind == KV_TCPOPT_TIMESTAMP && len == 10) {
-		if (w->ret->ts)
-			w->ret->odd = 1;
+		odd = w->ret->ts != 0;
 		w->ret->ts = at + 2;
 	} else if (kind == KV_TCPOPT_SACK) {
 		blocks = (len - 2) / 8;
-		if (w->ret->sack || !blocks || len != 2 + 8 * blocks)
-			w->ret->odd = 1;
+		odd = w->ret->sack || !blocks || len != 2 + 8 * blocks;
 		w->ret->sack = at + 2;
 		w->ret->n_sack = blocks;
 	}
-	return w->ret->odd;
+	w->ret->odd = odd;
+	return odd != 0; /* 0 or 1 is all the verifier lets a callback return */
 }
 
 /*
@@ -184,14 +183,15 @@ static long kv_tcp_walk_step(__u32 i, void *ctx)
  */
 KV_INLINE void kv_tcp_options_scan(const __u8 *opt, __u32 len, struct kv_tcp_options *ret)
 {
-	struct kv_tcp_walk walk = {.opt = opt, .ret = ret, .len = len};
+	struct kv_tcp_walk walk = {.opt = opt, .ret = ret};
 
 	ret->ts = 0;
 	ret->sack = 0;
 	ret->n_sack = 0;
 	ret->odd = 0;
 	if (len > KV_TCP_OPTIONS)
-		walk.len = KV_TCP_OPTIONS;
+		len = KV_TCP_OPTIONS;
+	walk.len = len;
 	if (len < 12 || opt[0] != KV_TCPOPT_NOP || opt[1] != KV_TCPOPT_NOP ||
 	    opt[2] != KV_TCPOPT_TIMESTAMP || opt[3] != 10) {
 		if (len)

@@ -127,7 +127,7 @@ static void rewrite_options(struct input *in)
 {
 	uint8_t bytes[1 + KV_TCP_OPTIONS + 1];
 	struct kv_tcp_options found;
-	uint32_t len = byte(in) % 48;
+	uint32_t len = byte(in);
 
 	for (size_t i = 0; i < sizeof(bytes); i++)
 		bytes[i] = byte(in);
@@ -136,8 +136,8 @@ static void rewrite_options(struct input *in)
 	kv_tcp_ts_set(bytes + 1, &found, number(in), number(in));
 	kv_tcp_sack_add(bytes + 1, &found, number(in));
 	MUST(bytes[0] == 0xa5 && bytes[KV_TCP_OPTIONS + 1] == 0xa5);
-	MUST(found.n_sack <= 4 && (!found.ts || found.ts + 8 <= len));
-	MUST(!found.sack || found.sack + 8 * found.n_sack <= len);
+	MUST(found.n_sack <= 4 && (!found.ts || found.ts + 8 <= KV_TCP_OPTIONS));
+	MUST(!found.sack || found.sack + 8 * found.n_sack <= KV_TCP_OPTIONS);
 }
 
 static void operation(struct input *in)
