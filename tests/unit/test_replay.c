@@ -47,6 +47,10 @@ static void test_prompts(void)
 		CHECK_EQ(len - other_len, (1536 - 1300) * 4);
 		CHECK(strstr(a, "\"max_tokens\":10,"));
 		free(a);
+		/* A partial block is a cut of the whole one. */
+		a = body_of(string, 1536, (uint32_t[]){0, 1, 3}, 3, &len);
+		CHECK(common(a, b) >= strlen(before) + 1300 * 4);
+		free(a);
 		free(b);
 	}
 
