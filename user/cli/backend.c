@@ -66,7 +66,7 @@ yyjson_mut_val *backend_json(yyjson_mut_doc *doc, const struct view *view, __u32
 
 void backend_table(const struct view *view, __u32 service, FILE *f, const char *indent)
 {
-	struct table t = {.columns = "BACKEND ADDRESS STATE >QUEUE WAIT >RUNNING >REQUESTS SHARE "
+	struct table t = {.columns = "BACKEND ADDRESS STATE >WAIT LOAD >RUNNING >REQUESTS SHARE "
 				     ">HITS >IDLE >LENT >FAILED"};
 	char name[KV_NAME_LEN], text[TABLE_TEXT], number[TABLE_TEXT];
 	struct view_totals totals;

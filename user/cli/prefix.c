@@ -162,13 +162,15 @@ static int match_rungs(const struct view *view, const struct kv_query *query, st
 		for (int j = 0; !err && j < KV_HOLDERS; j++) {
 			__u64 h = prefix.holder[j];
 			const struct kv_backend *b = view_backend(view, kv_holder_backend(h));
+			struct match *held;
 
-			/* Rungs rise in depth: a live one is replaced only by a live one. */
+			/* Rungs rise in depth: the deeper wins, but never over a live one. */
 			if (!h || !b)
 				continue;
-			if (matches[kv_holder_backend(h)].holder && !steering_live(h, b))
+			held = &matches[kv_holder_backend(h)];
+			if (held->holder && steering_live(held->holder, b) && !steering_live(h, b))
 				continue;
-			matches[kv_holder_backend(h)] = (struct match){query->rungs[i].depth, h};
+			*held = (struct match){query->rungs[i].depth, h};
 		}
 	}
 	return 0;

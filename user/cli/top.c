@@ -7,11 +7,12 @@
 #include "common/config_values.h"
 #include "status.h"
 
+#define CLEAR "\033[2J"
 #define HOME "\033[H"
 #define CLEAR_LINE "\033[K"
 #define CLEAR_BELOW "\033[J"
-#define ALTERNATE_ON "\033[?1049h\033[?25l"
-#define ALTERNATE_OFF "\033[?25h\033[?1049l"
+#define CURSOR_OFF "\033[?25l"
+#define CURSOR_ON "\033[?25h"
 
 static volatile sig_atomic_t stopped;
 
@@ -42,9 +43,19 @@ static int draw(const struct cli *cli, const struct view *view)
 	return fflush(stdout);
 }
 
-int do_top(struct cli *cli, int argc, char **argv)
+/* The maps are opened every time: a new agent pins new ones. */
+static int once(struct cli *cli, struct view *view)
 {
 	_cleanup_pins_ struct kv_pins *pins = NULL;
+	int rc = cli_pins(cli, &pins) ?: view_take(cli, pins, true, view);
+
+	if (rc)
+		return rc;
+	return draw(cli, view) ? CLI_FAILED : CLI_OK;
+}
+
+int do_top(struct cli *cli, int argc, char **argv)
+{
 	_cleanup_free_ struct view *view = malloc(sizeof(*view));
 	struct sigaction action = {.sa_handler = stop};
 	__u64 period = 2;
@@ -56,21 +67,16 @@ int do_top(struct cli *cli, int argc, char **argv)
 		return cli_usage(cli, "top is for people: see kvsteer -j status");
 	if (argc && (kv_parse_count(argv[0], &period) || !period || period > 3600))
 		return cli_usage(cli, "\"%s\": expected seconds from 1 to 3600", argv[0]);
-	rc = cli_pins(cli, &pins);
-	if (rc)
-		return rc;
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
-	fputs(ALTERNATE_ON, stdout);
+	fputs(CLEAR CURSOR_OFF, stdout);
 	while (!stopped && !rc) {
 		struct timespec pause = {.tv_sec = period};
 
-		rc = view_take(cli, pins, true, view);
-		if (!rc && draw(cli, view))
-			rc = CLI_FAILED;
+		rc = once(cli, view);
 		if (!rc && !stopped)
 			nanosleep(&pause, NULL);
 	}
-	fputs(ALTERNATE_OFF, stdout);
+	fputs(CURSOR_ON, stdout);
 	return rc;
 }

@@ -71,7 +71,10 @@ static int map_memory(struct kv_pinned_map *map, bool write)
 static int open_one(const char *dir, enum kv_pin pin, bool write, struct kv_pinned_map *map,
 		    char *err, size_t errlen)
 {
-	LIBBPF_OPTS(bpf_obj_get_opts, opts, .file_flags = write ? 0 : BPF_F_RDONLY);
+	/* mmap of a read-only file is not a shared mapping for the kernel, and BPF maps have no
+	 * other: what is mapped is opened for writing, and mapped for reading. */
+	bool read_only = !write && !pins_table[pin].mapped;
+	LIBBPF_OPTS(bpf_obj_get_opts, opts, .file_flags = read_only ? BPF_F_RDONLY : 0);
 	const char *name = pins_table[pin].name;
 	struct bpf_map_info info = {0};
 	__u32 len = sizeof(info);
