@@ -31,18 +31,32 @@ struct canon {
 static int compare(const void *a, const void *b)
 {
 	const struct member *x = a, *y = b;
-	struct kv_json_decoder dec_x = kv_json_decode(x->key), dec_y = kv_json_decode(y->key);
-	const char *piece_x, *piece_y;
+	struct kv_json_decoder dec_x = kv_json_decode(NULL, x->key),
+			       dec_y = kv_json_decode(NULL, y->key);
+	char buf_x[64], buf_y[64], *piece_x = buf_x, *piece_y = buf_y;
 	size_t len_x = 0, len_y = 0;
 
+	/* Until the first difference or escape, nothing has to be decoded. */
+	while (dec_x.p < dec_x.end && dec_y.p < dec_y.end && *dec_x.p == *dec_y.p &&
+	       *dec_x.p != '\\') {
+		dec_x.p++;
+		dec_y.p++;
+	}
+	if (dec_x.p < dec_x.end && dec_y.p < dec_y.end && *dec_x.p != '\\' && *dec_y.p != '\\')
+		return (unsigned char)*dec_x.p - (unsigned char)*dec_y.p;
 	for (;;) {
-		bool more_x = len_x || kv_json_piece(&dec_x, &piece_x, &len_x);
-		bool more_y = len_y || kv_json_piece(&dec_y, &piece_y, &len_y);
-		size_t len = len_x < len_y ? len_x : len_y;
+		size_t len;
 		int diff;
 
-		if (!more_x || !more_y)
-			return more_x != more_y ? more_x - more_y : x->key.at > y->key.at ? 1 : -1;
+		if (!len_x)
+			len_x = kv_json_read(&dec_x, piece_x = buf_x, sizeof(buf_x));
+		if (!len_y)
+			len_y = kv_json_read(&dec_y, piece_y = buf_y, sizeof(buf_y));
+		if (!len_x && !len_y)
+			return x->key.at > y->key.at ? 1 : -1;
+		if (!len_x || !len_y)
+			return len_x ? 1 : -1;
+		len = len_x < len_y ? len_x : len_y;
 		diff = memcmp(piece_x, piece_y, len);
 		if (diff)
 			return diff;
@@ -83,10 +97,9 @@ static void nest(struct canon *canon, char bracket)
 
 static void digest(struct canon *canon, struct kv_value string)
 {
-	struct kv_json_decoder dec = kv_json_decode(string);
+	struct kv_json_decoder dec = kv_json_decode(canon->text->json, string);
 	XXH3_state_t *state = XXH3_createState();
-	const char *piece;
-	char hex[17];
+	char buf[4096], hex[17];
 	size_t len;
 
 	if (!state) {
@@ -94,8 +107,8 @@ static void digest(struct canon *canon, struct kv_value string)
 		return;
 	}
 	XXH3_64bits_reset(state);
-	while (kv_json_piece(&dec, &piece, &len))
-		XXH3_64bits_update(state, piece, len);
+	while ((len = kv_json_read(&dec, buf, sizeof(buf))))
+		XXH3_64bits_update(state, buf, len);
 	snprintf(hex, sizeof(hex), "%016" PRIx64, (uint64_t)XXH3_64bits_digest(state));
 	XXH3_freeState(state);
 	kv_text_mark(canon->text, KV_MARK_DIGEST);

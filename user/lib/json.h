@@ -2,10 +2,10 @@
 /*
  * Reads a JSON text (RFC 8259) in place: no tree, no copy.
  *
- * A prompt is a few very long strings, or an array of 100,000 numbers. A tree (yyjson's) spends
- * 16 bytes on every value and a copy of the text: eight times the body for an array of numbers,
- * and it takes three times as long. Here every byte is looked at twice: when the text is checked,
- * which also notes where long values end, and when it is used.
+ * A prompt is a few very long strings, or an array of 100,000 numbers. A tree (yyjson's) keeps 16
+ * bytes for every value and a copy of the text: up to nine times the body, and a gateway reads
+ * bodies of 64 MiB. This reader needs memory only for its notes of where values over 256 bytes end,
+ * and nothing has to be copied or decoded to be skipped.
  *
  * Strings are not checked to be UTF-8, but bytes from 0xf5 up, which never occur in it, are
  * refused: text.h uses them as marks.
@@ -45,10 +45,12 @@ struct kv_json_span {
 
 struct kv_json {
 	const char *text;
+	const char *end;
 	const char *reason; /* of -EINVAL */
 	struct kv_json_span *spans;
 	size_t n_spans;
 	size_t spans_capacity;
+	size_t found; /* the span last looked up */
 };
 
 /* Checks the whole text, which has to be one value, and remembers its long values.
@@ -56,17 +58,36 @@ struct kv_json {
 int kv_json_open(struct kv_json *json, const char *text, size_t len, struct kv_value *ret_root);
 void kv_json_close(struct kv_json *json);
 
-enum kv_json_type kv_json_type(struct kv_value value);
+static inline enum kv_json_type kv_json_type(struct kv_value value)
+{
+	if (!value.at)
+		return KV_JSON_ABSENT;
+	switch (*value.at) {
+	case '{':
+		return KV_JSON_OBJECT;
+	case '[':
+		return KV_JSON_ARRAY;
+	case '"':
+		return KV_JSON_STRING;
+	case 't':
+	case 'f':
+		return KV_JSON_BOOL;
+	case 'n':
+		return KV_JSON_NULL;
+	default:
+		return KV_JSON_NUMBER;
+	}
+}
 
 /* Steps through an array or object of an opened text; *ret_item (of an object: the value) and
  * *ret_key are set while true is returned. */
 struct kv_json_iter {
-	const struct kv_json *json;
+	struct kv_json *json;
 	const char *p; /* NULL: at the end */
 	const char *end;
 };
 
-struct kv_json_iter kv_json_iter(const struct kv_json *json, struct kv_value container);
+struct kv_json_iter kv_json_iter(struct kv_json *json, struct kv_value container);
 bool kv_json_next(struct kv_json_iter *it, struct kv_value *ret_item);
 /* Only for arrays of token ids, integers of 0 … 2^32 - 1: 1, 0 at the end, -EINVAL. */
 int kv_json_next_u32(struct kv_json_iter *it, uint32_t *ret_item);
@@ -74,20 +95,28 @@ bool kv_json_next_member(struct kv_json_iter *it, struct kv_value *ret_key,
 			 struct kv_value *ret_item);
 
 /* The object's members of these n names, absent where it has none; of equal names the last. */
-void kv_json_fields(const struct kv_json *json, struct kv_value object, const char *const names[],
+void kv_json_fields(struct kv_json *json, struct kv_value object, const char *const names[],
 		    size_t n, struct kv_value ret_values[]);
 
-/* Decodes a string piece by piece: pieces lie in the text, or, an escape, in the cursor. */
+/* Decodes a string piece by piece. */
 struct kv_json_decoder {
 	const char *p;
 	const char *end;
-	char escaped[4];
+	const char *limit; /* of what may be read, wanted or not */
 };
 
-struct kv_json_decoder kv_json_decode(struct kv_value string);
-/* false: no more. Pieces are never empty. */
-bool kv_json_piece(struct kv_json_decoder *dec, const char **ret_piece, size_t *ret_len);
+/* json: of the string, or NULL: slower. */
+static inline struct kv_json_decoder kv_json_decode(const struct kv_json *json,
+						    struct kv_value string)
+{
+	return (struct kv_json_decoder){string.at + 1, string.end - 1,
+					json ? json->end : string.end};
+}
 
+/* Fills buf, of at least 64 bytes, but for the last few. Returns the length, 0 at the end. */
+size_t kv_json_read(struct kv_json_decoder *dec, char *buf, size_t size);
+
+/* text: without backslashes. */
 bool kv_json_equals(struct kv_value string, const char *text);
 
 #pragma GCC visibility pop

@@ -83,7 +83,7 @@ static int key_field(struct kv_bytes *ret, const char *option, struct kv_value v
 		     char buf[KV_KEY_MAX])
 {
 	struct kv_json_decoder dec;
-	const char *piece;
+	char piece[256];
 	size_t len;
 
 	*ret = (struct kv_bytes){buf, 0};
@@ -95,8 +95,8 @@ static int key_field(struct kv_bytes *ret, const char *option, struct kv_value v
 		return 0;
 	if (kv_json_type(value) != KV_JSON_STRING)
 		return -EINVAL;
-	dec = kv_json_decode(value);
-	while (kv_json_piece(&dec, &piece, &len)) {
+	dec = kv_json_decode(NULL, value);
+	while ((len = kv_json_read(&dec, piece, sizeof(piece)))) {
 		if (len > KV_KEY_MAX - ret->len)
 			return -EINVAL;
 		memcpy(buf + ret->len, piece, len);
@@ -105,7 +105,7 @@ static int key_field(struct kv_bytes *ret, const char *option, struct kv_value v
 	return 0;
 }
 
-static int seed_of(const struct kv_json *json, const struct kvsteer_options *opts,
+static int seed_of(struct kv_json *json, const struct kvsteer_options *opts,
 		   const struct kv_value f[FIELDS], enum kvsteer_domain domain, uint64_t *ret_seed,
 		   const char **ret_reason)
 {
@@ -138,7 +138,7 @@ static int seed_of(const struct kv_json *json, const struct kvsteer_options *opt
 }
 
 /* A batch of prompts is steered by its first one. */
-static int first_prompt(const struct kv_json *json, struct kv_value *prompt,
+static int first_prompt(struct kv_json *json, struct kv_value *prompt,
 			enum kvsteer_domain *ret_domain)
 {
 	struct kv_json_iter it;
@@ -207,11 +207,10 @@ static uint32_t token_block(uint32_t block)
 	return block ? block : KVSTEER_TOKEN_BLOCK;
 }
 
-static int add_prompt(const struct kv_json *json, const struct kv_value f[FIELDS],
-		      enum field prompt, const struct kvsteer_options *opts,
-		      struct kvsteer_prompt *ret_prompt)
+static int add_prompt(struct kv_json *json, const struct kv_value f[FIELDS], enum field prompt,
+		      const struct kvsteer_options *opts, struct kvsteer_prompt *ret_prompt)
 {
-	struct kv_text text = {.json = json};
+	struct kv_text text;
 	struct kv_value value = f[prompt];
 	bool chat = prompt == F_MESSAGES || prompt == F_INPUT;
 	uint32_t block = KVSTEER_TEXT_BLOCK;
@@ -230,7 +229,7 @@ static int add_prompt(const struct kv_json *json, const struct kv_value f[FIELDS
 	err = seed_of(json, opts, f, ret_prompt->domain, &seed, &ret_prompt->reason);
 	if (err)
 		return err;
-	err = kv_chain_init(&text.chain, block * sizeof(uint32_t), seed);
+	err = kv_text_init(&text, json, block * sizeof(uint32_t), seed);
 	if (err)
 		return fail(ret_prompt, err, "out of memory");
 	if (chat)
@@ -239,9 +238,10 @@ static int add_prompt(const struct kv_json *json, const struct kv_value f[FIELDS
 		add_tokens(&text, value);
 	else
 		kv_text_string(&text, KV_MARK_TEXT, value);
+	kv_text_flush(&text);
 	if (!text.err)
 		kv_rungs(&text.chain, text.boundaries, text.n_boundaries, ret_prompt);
-	kv_chain_free(&text.chain);
+	kv_text_free(&text);
 	return fail(ret_prompt, text.err, text.reason);
 }
 

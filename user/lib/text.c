@@ -3,6 +3,21 @@
 
 #include "lib/text.h"
 
+int kv_text_init(struct kv_text *text, struct kv_json *json, size_t block, uint64_t seed)
+{
+	text->json = json;
+	text->n_out = 0;
+	text->n_boundaries = 0;
+	text->err = 0;
+	text->reason = NULL;
+	return kv_chain_init(&text->chain, block, seed);
+}
+
+void kv_text_free(struct kv_text *text)
+{
+	kv_chain_free(&text->chain);
+}
+
 void kv_text_fail(struct kv_text *text, int err, const char *reason)
 {
 	if (text->err)
@@ -11,38 +26,60 @@ void kv_text_fail(struct kv_text *text, int err, const char *reason)
 	text->reason = reason;
 }
 
-void kv_text_add(struct kv_text *text, const char *data, size_t len)
+void kv_text_flush(struct kv_text *text)
 {
-	int err;
+	int err = text->err ? 0 : kv_chain_add(&text->chain, text->out, text->n_out);
 
-	if (text->err)
-		return;
-	err = kv_chain_add(&text->chain, data, len);
 	if (err)
 		kv_text_fail(text, err, "out of memory");
+	text->n_out = 0;
+}
+
+/* Room for the next part's first bytes. */
+static inline void make_room(struct kv_text *text, size_t room)
+{
+	if (sizeof(text->out) - text->n_out < room)
+		kv_text_flush(text);
+}
+
+void kv_text_add(struct kv_text *text, const char *data, size_t len)
+{
+	while (len) {
+		size_t take;
+
+		make_room(text, 1);
+		take = sizeof(text->out) - text->n_out;
+		if (take > len)
+			take = len;
+		memcpy(text->out + text->n_out, data, take);
+		text->n_out += take;
+		data += take;
+		len -= take;
+	}
 }
 
 void kv_text_mark(struct kv_text *text, enum kv_mark mark)
 {
-	char byte = mark;
-
-	kv_text_add(text, &byte, 1);
+	make_room(text, 1);
+	text->out[text->n_out++] = mark;
 }
 
 void kv_text_string(struct kv_text *text, enum kv_mark mark, struct kv_value string)
 {
-	struct kv_json_decoder dec = kv_json_decode(string);
-	const char *piece;
-	size_t len;
+	struct kv_json_decoder dec = kv_json_decode(text->json, string);
 
 	kv_text_mark(text, mark);
-	while (kv_json_piece(&dec, &piece, &len))
-		kv_text_add(text, piece, len);
+	while (dec.p < dec.end) {
+		make_room(text, 64);
+		text->n_out += kv_json_read(&dec, text->out + text->n_out,
+					    sizeof(text->out) - text->n_out);
+	}
 }
 
 void kv_text_boundary(struct kv_text *text)
 {
-	uint32_t blocks = text->chain.n, *last = text->boundaries + text->n_boundaries;
+	uint32_t blocks = (text->chain.bytes + text->n_out) / text->chain.block;
+	uint32_t *last = text->boundaries + text->n_boundaries;
 
 	if (!blocks || (text->n_boundaries && last[-1] == blocks))
 		return;

@@ -32,14 +32,20 @@ enum kv_mark {
 };
 
 struct kv_text {
-	const struct kv_json *json;
+	struct kv_json *json;
 	struct kv_chain chain;
+	char out[8192]; /* on its way to the chain */
+	size_t n_out;
 	uint32_t boundaries[KVSTEER_MAX_RUNGS]; /* blocks, rising; the last ones */
 	uint32_t n_boundaries;
 	int err; /* the first one; everything after it is ignored */
 	const char *reason;
 };
 
+int kv_text_init(struct kv_text *text, struct kv_json *json, size_t block, uint64_t seed);
+void kv_text_free(struct kv_text *text);
+/* Hands everything written to the chain: before the chain is used. */
+void kv_text_flush(struct kv_text *text);
 void kv_text_fail(struct kv_text *text, int err, const char *reason);
 void kv_text_mark(struct kv_text *text, enum kv_mark mark);
 void kv_text_add(struct kv_text *text, const char *data, size_t len);

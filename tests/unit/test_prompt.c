@@ -1,0 +1,571 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* From bodies to rungs: what is the same prompt, what is not, and what is none. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <yyjson.h>
+
+#include "check.h"
+#include "lib/query.h"
+
+#define CHAT "/v1/chat/completions"
+
+/* 1,000 bytes without white space or escapes, a block of its own anywhere. */
+static const char *filler(void)
+{
+	static char text[1001];
+
+	for (int i = 0; i < 1000; i++)
+		text[i] = 'a' + (i * i + i / 26) % 26;
+	return text;
+}
+
+/* Bodies are written with ' for ", and ~ for the filler. */
+static char *body(const char *pattern)
+{
+	char *text = malloc(strlen(pattern) * 1000 + 1), *p = text;
+
+	for (; *pattern; pattern++)
+		if (*pattern == '~')
+			p = stpcpy(p, filler());
+		else
+			*p++ = *pattern == '\'' ? '"' : *pattern;
+	*p = '\0';
+	return text;
+}
+
+static int hash_with(const char *path, const char *pattern, const struct kvsteer_options *opts,
+		     struct kvsteer_prompt *ret)
+{
+	char *text = body(pattern);
+	size_t len = strlen(text);
+	char *exact = malloc(len + !len); /* no byte behind it: the sanitizer sees every overrun */
+	int err;
+
+	memcpy(exact, text, len);
+	err = kvsteer_body(path, exact, len, opts, ret);
+	free(exact);
+	free(text);
+	return err;
+}
+
+static int hash(const char *path, const char *pattern, struct kvsteer_prompt *ret)
+{
+	return hash_with(path, pattern, NULL, ret);
+}
+
+static int equal(const struct kvsteer_prompt *a, const struct kvsteer_prompt *b)
+{
+	return a->total == b->total && a->block == b->block && a->domain == b->domain &&
+	       a->seed == b->seed && a->n_rungs == b->n_rungs && a->n_rungs &&
+	       !memcmp(a->rungs, b->rungs, a->n_rungs * sizeof(a->rungs[0]));
+}
+
+static int same(const char *path, const char *a, const char *b)
+{
+	struct kvsteer_prompt x, y;
+
+	return !hash(path, a, &x) && !hash(path, b, &y) && equal(&x, &y);
+}
+
+/* Not one rung in common. The patterns differ before their fillers. */
+static int apart(const char *path, const char *a, const char *b)
+{
+	struct kvsteer_prompt x, y;
+
+	if (hash(path, a, &x) || hash(path, b, &y) || !x.n_rungs || !y.n_rungs)
+		return 0;
+	for (uint32_t i = 0; i < x.n_rungs; i++)
+		for (uint32_t j = 0; j < y.n_rungs; j++)
+			if (x.rungs[i].hash == y.rungs[j].hash)
+				return 0;
+	return 1;
+}
+
+static uint32_t common_depth(const struct kvsteer_prompt *x, const struct kvsteer_prompt *y)
+{
+	uint32_t depth = 0;
+
+	for (uint32_t i = 0; i < x->n_rungs; i++)
+		for (uint32_t j = 0; j < y->n_rungs; j++)
+			if (x->rungs[i].hash == y->rungs[j].hash && x->rungs[i].depth > depth)
+				depth = x->rungs[i].depth;
+	return depth;
+}
+
+#define ONE "{'model':'m','messages':[{'role':'user','content':'~'}]}"
+
+static void same_prompts(void)
+{
+	TEST("order of keys and white space do not matter")
+	{
+		CHECK(same(CHAT, ONE, "{'messages':[{'content':'~','role':'user'}],'model':'m'}"));
+		CHECK(same(CHAT, ONE,
+			   "\n{ 'messages' :\t[ {\r\n'role' : 'user' , 'content' : '~' } ] , "
+			   "'model' : "
+			   "'m' } \n"));
+		CHECK(same(CHAT, ONE,
+			   "{'temperature':1e-3,'model':'m','stream':true,'messages':["
+			   "{'role':'user','content':'~'}],'stop':[null,{}]}"));
+	}
+	TEST("escapes do not matter")
+	{
+		CHECK(same(CHAT, "{'messages':[{'role':'u','content':'\xc3\xa9\xe2\x82\xac~'}]}",
+			   "{'messages':[{'role':'\\u0075','content':'\\u00e9\\u20AC~'}]}"));
+		CHECK(same(CHAT, "{'messages':[{'role':'u','content':'\xf0\x9f\x98\x80/~'}]}",
+			   "{'mess\\u0061ges':[{'role':'u','content':'\\ud83d\\ude00\\/~'}]}"));
+		CHECK(same(CHAT,
+			   "{'messages':[{'role':'u','content':'\\b\\f\\n\\r\\t\\\\\\u0022~'}]}",
+			   "{'messages':[{'role':'u','content':'\\u0008\\u000C\\u000a\\u000d\\u0009"
+			   "\\u005c\\'~'}]}"));
+		CHECK(apart(CHAT, "{'messages':[{'role':'u','content':'\\n~'}]}",
+			    "{'messages':[{'role':'u','content':'\\\\n~'}]}"));
+	}
+	TEST("a string is one text part; what is empty is not there")
+	{
+		CHECK(same(CHAT, ONE,
+			   "{'model':'m','messages':[{'role':'user','content':[{'type':'text',"
+			   "'text':'~'}]}]}"));
+		CHECK(same(CHAT, ONE,
+			   "{'model':'m','tools':[],'messages':[{'role':'user','name':null,"
+			   "'tool_calls':null,'content':[{'text':'~'}]}]}"));
+		CHECK(same(CHAT, ONE,
+			   "{'model':'m','tools':null,'messages':[{'role':'user','content':["
+			   "{'text':'~','type':'text','cache_control':{'type':'ephemeral'}}]}]}"));
+		CHECK(apart(CHAT,
+			    "{'messages':[{'role':'u','content':[{'text':'a'},{'text':'b~'}]}]}",
+			    "{'messages':[{'role':'u','content':'ab~'}]}"));
+	}
+	TEST("tools: order of keys and white space do not matter, order of tools does")
+	{
+		const char *tools =
+			"{'tools':[{'type':'function','function':{'name':'f','parameters':{'a':[1,"
+			"2],"
+			"'b':{'c':'\\u00e9','d':-1.5e3}}}},{'name':'g'}],'messages':[{'role':'u',"
+			"'content':'~~'}]}";
+
+		CHECK(same(
+			CHAT, tools,
+			"{'messages':[{'role':'u','content':'~~'}],'tools':[ "
+			"{'function':{'parameters'"
+			": {'b':{'d':-1.5e3,'\\u0063':'\xc3\xa9'},'a':[1 ,2]},'name':'f'},'type':"
+			"'function','cache_control':{'type':'ephemeral'}}, {'name':'g'}]}"));
+		CHECK(apart(
+			CHAT, tools,
+			"{'tools':[{'name':'g'},{'type':'function','function':{'name':'f',"
+			"'parameters':{'a':[1,2],'b':{'c':'\\u00e9','d':-1.5e3}}}}],'messages':["
+			"{'role':'u','content':'~~'}]}"));
+		CHECK(apart(
+			CHAT, tools,
+			"{'tools':[{'type':'function','function':{'name':'f','parameters':{'a':[2,"
+			"1],"
+			"'b':{'c':'\\u00e9','d':-1.5e3}}}},{'name':'g'}],'messages':[{'role':'u',"
+			"'content':'~~'}]}"));
+	}
+	TEST("keys that begin alike, are many, or are longer than any buffer, are sorted")
+	{
+		CHECK(same(CHAT,
+			   "{'tools':[{'a':1,'ab':2,'abc':3,'~':4,'~x':5,'':6}],'messages':[{'role'"
+			   ":'u',"
+			   "'content':'~'}]}",
+			   "{'tools':[{'~x':5,'':6,'abc':3,'a\\u0062':2,'~':4,'a':1}],'messages':[{"
+			   "'content':'~','role':'u'}]}"));
+	}
+}
+
+static void different_prompts(void)
+{
+	TEST("role, name, tools, calls and model make another prompt")
+	{
+		CHECK(apart(CHAT, ONE,
+			    "{'model':'m','messages':[{'role':'system','content':'~'}]}"));
+		CHECK(apart(CHAT, ONE, "{'model':'n','messages':[{'role':'user','content':'~'}]}"));
+		CHECK(apart(CHAT, ONE,
+			    "{'model':'m','messages':[{'role':'user','name':'n','content':"
+			    "'~'}]}"));
+		CHECK(apart(CHAT, ONE,
+			    "{'model':'m','tools':[{'name':'f'}],'messages':[{'role':'user',"
+			    "'content':'~'}]}"));
+		CHECK(apart(CHAT,
+			    "{'messages':[{'role':'a','tool_calls':[{'id':'1'}]},{'role':'u',"
+			    "'content':'~'}]}",
+			    "{'messages':[{'role':'a','tool_calls':[{'id':'2'}]},{'role':'u',"
+			    "'content':'~'}]}"));
+		CHECK(apart(
+			CHAT,
+			"{'messages':[{'role':'tool','tool_call_id':'1','content':'x'},{'role':'u',"
+			"'content':'~'}]}",
+			"{'messages':[{'role':'tool','tool_call_id':'2','content':'x'},{'role':'u',"
+			"'content':'~'}]}"));
+		CHECK(apart(CHAT,
+			    "{'messages':[{'role':'u','content':'a'},{'role':'u','content':'~'}]}",
+			    "{'messages':[{'role':'u','content':'a\xc2\xb6u~'}]}"));
+	}
+	TEST("images by URL, or by digest where they are in the body")
+	{
+#define IMAGE(url)                                                                                 \
+	"{'messages':[{'role':'u','content':[{'type':'image_url','image_url':{'url':'" url         \
+	"'}},{'type':'text','text':'~'}]}]}"
+		struct kvsteer_prompt small, large;
+
+		CHECK(apart(CHAT, IMAGE("http://a/1.png"), IMAGE("http://a/2.png")));
+		CHECK(apart(CHAT, IMAGE("data:,~~x"), IMAGE("data:,~~y")));
+		CHECK(same(CHAT, IMAGE("data:,~~x/"), IMAGE("data:,~~x\\/")));
+		CHECK_EQ(hash(CHAT, IMAGE("http://a/1.png"), &small), 0);
+		CHECK_EQ(hash(CHAT, IMAGE("data:,~~~~~~~~"), &large), 0);
+		CHECK(large.total < small.total + 10);
+	}
+	TEST("model, LoRA, salt, tenant: from the body, or from the caller")
+	{
+#define SALTED                                                                                     \
+	"{'model':'m','cache_salt':'s','user':'u','messages':[{'role':'user','content':'~'}]}"
+		struct kvsteer_options opts[] = {
+			{.model = "m", .salt = "s", .tenant = ""},
+			{.salt = ""},
+			{.model = "other"},
+			{.lora = "adapter"},
+			{.tenant = "t"},
+			{.flags = KVSTEER_USER_IS_TENANT},
+		};
+		struct kvsteer_prompt base, other, plain;
+
+		CHECK_EQ(hash(CHAT, SALTED, &base), 0);
+		CHECK_EQ(hash_with(CHAT, SALTED, &opts[0], &other), 0);
+		CHECK(equal(&base, &other));
+		CHECK_EQ(hash(CHAT, ONE, &plain), 0);
+		CHECK_EQ(hash_with(CHAT, SALTED, &opts[1], &other), 0);
+		CHECK(equal(&plain, &other));
+		CHECK_EQ(common_depth(&base, &plain), 0);
+		for (size_t i = 2; i < sizeof(opts) / sizeof(*opts); i++) {
+			CHECK_EQ(hash_with(CHAT, SALTED, &opts[i], &other), 0);
+			CHECK_EQ(common_depth(&base, &other), 0);
+			CHECK_EQ(other.total, base.total);
+		}
+		CHECK_EQ(hash_with(CHAT,
+				   "{'model':'m','cache_salt':'s','metadata':{'user_id':'u'},"
+				   "'messages':[{'role':'user','content':'~'}]}",
+				   &opts[5], &plain),
+			 0);
+		CHECK(equal(&plain, &other));
+	}
+}
+
+static void endpoints(void)
+{
+	TEST("Anthropic's system, parts and tool results")
+	{
+		const char *path = "/v1/messages";
+
+		CHECK(same(path, "{'system':'~','messages':[{'role':'user','content':'~'}]}",
+			   "{'messages':[{'role':'user','content':'~'}],'system':[{'type':'text','"
+			   "text':"
+			   "'~','cache_control':{'type':'ephemeral'}}]}"));
+		CHECK(same(path, "{'system':'~','messages':[{'role':'user','content':'~'}]}",
+			   "{'messages':[{'role':'system','content':'~'},{'role':'user','content':'"
+			   "~'}]}"));
+		CHECK(same(path,
+			   "{'messages':[{'role':'assistant','content':[{'type':'tool_use','id':'1'"
+			   ",'name':"
+			   "'f','input':{'a':1,'b':[2]}}]},{'role':'user','content':[{'type':"
+			   "'tool_result','tool_use_id':'1','content':'~'}]}]}",
+			   "{'messages':[{'role':'assistant','content':[{'input':{'b':[ 2 "
+			   "],'a':1},'name':"
+			   "'f','id':'1','type':'tool_use','cache_control':{}}]},{'role':'user','"
+			   "content':["
+			   "{'content':[{'text':'~','type':'text'}],'tool_use_id':'1','type':"
+			   "'tool_result'}]}]}"));
+#define RESULT(rest)                                                                               \
+	"{'messages':[{'role':'user','content':[{'type':'tool_result','tool_use_id':" rest "}]}]}"
+		CHECK(apart(path, RESULT("'1','content':'~'"), RESULT("'2','content':'~'")));
+		CHECK(apart(path, RESULT("'1','content':'~'"),
+			    RESULT("'1','is_error':true,'content':'~'")));
+	}
+	TEST("responses: a string is one user's message, instructions are a system message")
+	{
+		const char *path = "/v1/responses";
+
+		CHECK(same(
+			path, "{'instructions':'~','input':'~'}",
+			"{'input':[{'role':'system','content':'~'},{'type':'message','role':'user',"
+			"'content':[{'type':'input_text','text':'~'}]}]}"));
+		CHECK(apart(
+			path,
+			"{'input':[{'type':'function_call_output','call_id':'1','output':'~'}]}",
+			"{'input':[{'type':'function_call_output','call_id':'2','output':'~'}]}"));
+		CHECK(apart(path, "{'previous_response_id':'a','input':'~'}", "{'input':'~'}"));
+	}
+	TEST("completions and generate: strings, the first of several, tokens")
+	{
+		static const uint32_t ids[] = {1, 2, 3, 4294967295u, 5, 6, 7, 8, 9, 10};
+		struct kvsteer_options opts = {.block = 4};
+		struct kvsteer_prompt tokens, other;
+		const char *path = "/v1/completions";
+
+		CHECK(same(path, "{'prompt':'~'}", "{'prompt':['~','other']}"));
+		CHECK(apart(path, "{'prompt':'a~'}", "{'prompt':'b~'}"));
+		CHECK(apart(path, "{'prompt':'~'}", "{'prompt':'~','model':'m'}"));
+		CHECK_EQ(kvsteer_tokens(ids, 10, 4, NULL, &tokens), 0);
+		CHECK_EQ(tokens.total, 10);
+		CHECK_EQ(tokens.n_rungs, 2);
+		CHECK_EQ(tokens.rungs[1].depth, 8);
+		CHECK_EQ(tokens.domain, KVSTEER_TOKENS);
+		CHECK_EQ(hash_with(path, "{'prompt':[1,2,3,4294967295,5,6,7,8,9,10]}", &opts,
+				   &other),
+			 0);
+		CHECK(equal(&tokens, &other));
+		CHECK_EQ(hash_with(path, "{'prompt':[ [1 ,2,3,4294967295,5,6,7,8,9,10 ] ,[1]]}",
+				   &opts, &other),
+			 0);
+		CHECK(equal(&tokens, &other));
+		CHECK_EQ(hash_with("/generate", "{'input_ids':[1,2,3,4294967295,5,6,7,8,9,10]}",
+				   &opts, &other),
+			 0);
+		CHECK(equal(&tokens, &other));
+		CHECK(same("/generate", "{'text':'~'}", "{'text':['~','x']}"));
+		CHECK_EQ(hash_with("/generate", "{'input_ids':[1,2,3,4],'lora_path':'a'}", &opts,
+				   &other),
+			 0);
+		CHECK(other.rungs[0].hash != tokens.rungs[0].hash);
+	}
+	TEST("paths: by their last segments; without one, by the body's fields")
+	{
+		struct kvsteer_prompt a, b;
+
+		CHECK_EQ(hash("/openai" CHAT "?api-version=1", ONE, &a), 0);
+		CHECK_EQ(hash(NULL, ONE, &b), 0);
+		CHECK(equal(&a, &b));
+		CHECK_EQ(hash("/v1/embeddings", ONE, &b), -EOPNOTSUPP);
+		CHECK_EQ(hash("/v1/messages/count_tokens", ONE, &b), -EOPNOTSUPP);
+		CHECK_EQ(hash("", ONE, &b), -EOPNOTSUPP);
+		CHECK_EQ(hash("/v1/completions", ONE, &b), -ENOMSG);
+		CHECK_EQ(hash("/v1/completions/", "{'prompt':'~'}", &b), 0);
+		CHECK_EQ(hash(NULL, "{'prompt':'~'}", &b), 0);
+		CHECK_EQ(hash(NULL, "{'input':'~'}", &b), 0);
+		CHECK_EQ(hash(NULL, "{'text':'~'}", &b), 0);
+		CHECK_EQ(hash(NULL, "{'input_ids':[1]}", &b), 0);
+		CHECK_EQ(b.total, 1);
+	}
+}
+
+static void prefixes(void)
+{
+	TEST("a chat's next turn knows the last full block of the turn before")
+	{
+		char *chat = strdup("{'model':'m','messages':[{'role':'system','content':'~~~'}");
+		struct kvsteer_prompt before = {}, now;
+
+		for (int turn = 0; turn < 40; turn++) {
+			char *next, *whole;
+
+			/* A user's message of some length; from the second turn on, after an
+			 * answer. */
+			CHECK(asprintf(&next, "%s%s,{'role':'user','content':'%0*d%s'}", chat,
+				       turn ? ",{'role':'assistant','content':'~'}" : "",
+				       1 + turn * 7, turn, turn % 3 ? "~" : "") > 0);
+			free(chat);
+			chat = next;
+			CHECK(asprintf(&whole, "%s]}", chat) > 0);
+			CHECK_EQ(hash(CHAT, whole, &now), 0);
+			free(whole);
+			if (turn)
+				CHECK_EQ(common_depth(&before, &now),
+					 before.rungs[before.n_rungs - 1].depth);
+			CHECK_EQ(now.rungs[now.n_rungs - 1].depth,
+				 now.total / 64 * 64 - (now.total % 64 == 0 && 0));
+			before = now;
+		}
+		free(chat);
+	}
+	TEST("two prompts share all full blocks before their first difference")
+	{
+		/* The difference is in the last of 9 blocks: a mark, eight fillers' worth and a
+		 * byte. */
+		struct kvsteer_prompt x, y;
+
+		CHECK_EQ(hash("/v1/completions", "{'prompt':'~~x~'}", &x), 0);
+		CHECK_EQ(hash("/v1/completions", "{'prompt':'~~y~~~'}", &y), 0);
+		/* 1 + 2,000 bytes: seven whole blocks; the powers of two meet at four of them. */
+		CHECK_EQ(common_depth(&x, &y), 4 * 64);
+		CHECK_EQ(hash("/v1/completions", "{'prompt':'~~~'}", &y), 0);
+		CHECK_EQ(hash("/v1/completions", "{'prompt':'~~'}", &x), 0);
+		CHECK_EQ(x.rungs[x.n_rungs - 1].depth, 7 * 64);
+		CHECK_EQ(x.total, (1 + 2000 + 3) / 4);
+	}
+}
+
+static void bad_input(void)
+{
+	static const struct {
+		const char *body;
+		int err;
+	} bad[] = {
+		{"", -EINVAL},
+		{" ", -EINVAL},
+		{"x", -EINVAL},
+		{"{", -EINVAL},
+		{"[]", -EINVAL},
+		{"'a'", -EINVAL},
+		{"{}", -ENOMSG},
+		{"{} {}", -EINVAL},
+		{"{'messages':null}", -ENOMSG},
+		{"{'messages':'a'}", -EINVAL},
+		{"{'messages':{}}", -EINVAL},
+		{"{'messages':['a']}", -EINVAL},
+		{"{'messages':[{'role':1}]}", -EINVAL},
+		{"{'messages':[{'role':'u','content':1}]}", -EINVAL},
+		{"{'messages':[{'role':'u','content':'a'}]", -EINVAL},
+		{"{'messages':[{'role':'u','content':'a'}],}", -EINVAL},
+		{"{'messages':[{'role':'u','content':'a'},]}", -EINVAL},
+		{"{'messages':[{'role':'u' 'content':'a'}]}", -EINVAL},
+		{"{'messages':[],'tools':{}}", -EINVAL},
+		{"{'messages':[],'model':1}", -EINVAL},
+		{"{'messages':[],'model':'~~~~~'}", -EINVAL},
+		{"{'messages':[],'cache_salt':[]}", -EINVAL},
+		{"{'messages':[{'role':'u','content':'\n'}]}", -EINVAL},
+		{"{'messages':[{'role':'u','content':'\\x'}]}", -EINVAL},
+		{"{'messages':[{'role':'u','content':'\\u12'}]}", -EINVAL},
+		{"{'messages':[{'role':'u','content':'\\u12g4'}]}", -EINVAL},
+		{"{'messages':[{'role':'u','content':'\xff'}]}", -EINVAL},
+		{"{'messages':[{'role':'u','content':'a\\", -EINVAL},
+		{"{'prompt':[]}", -ENOMSG},
+		{"{'prompt':[[]]}", -ENOMSG},
+		{"{'prompt':[[['a']]]}", -EINVAL},
+		{"{'prompt':{}}", -EINVAL},
+		{"{'prompt':true}", -EINVAL},
+		{"{'prompt':[1,-2]}", -EINVAL},
+		{"{'prompt':[1,2.5]}", -EINVAL},
+		{"{'prompt':[1,1e3]}", -EINVAL},
+		{"{'prompt':[1,'a']}", -EINVAL},
+		{"{'prompt':[1,4294967296]}", -EINVAL},
+		{"{'prompt':[1,99999999999999999999999999]}", -EINVAL},
+		{"{'prompt':[01]}", -EINVAL},
+		{"{'prompt':[1.]}", -EINVAL},
+		{"{'prompt':nul}", -EINVAL},
+		{"{'prompt':'a','x':tru}", -EINVAL},
+	};
+
+	TEST("what is not a prompt is refused with a reason")
+	{
+		for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+			struct kvsteer_prompt prompt;
+			int err = hash(NULL, bad[i].body, &prompt);
+
+			CHECK_EQ(err, bad[i].err);
+			CHECK(prompt.reason && *prompt.reason);
+			CHECK_EQ(prompt.n_rungs, 0);
+			if (err != bad[i].err)
+				printf("# %s\n", bad[i].body);
+		}
+	}
+	TEST("deep nesting: refused from 129 levels on, hashed before")
+	{
+		static const char head[] =
+			"{\"messages\":[{\"role\":\"u\",\"content\":\"a\"}],\"tools\":";
+		char *text = malloc(3 << 20);
+		struct kvsteer_prompt prompt;
+
+		for (size_t depth = 1; depth < 1 << 20;
+		     depth = depth < 200 ? depth + 1 : depth * 4) {
+			size_t n = sizeof(head) - 1;
+
+			memcpy(text, head, n);
+			memset(text + n, '[', depth);
+			memset(text + n + depth, ']', depth);
+			text[n + 2 * depth] = '}';
+			CHECK_EQ(kvsteer_body(NULL, text, n + 2 * depth + 1, NULL, &prompt),
+				 depth > 127 ? -EINVAL : 0);
+			/* and never closed */
+			CHECK_EQ(kvsteer_body(NULL, text, n + depth, NULL, &prompt), -EINVAL);
+		}
+		free(text);
+	}
+	TEST("an object of too many members is refused, a large one is not")
+	{
+		struct kvsteer_prompt prompt;
+
+		for (int n = 60000; n <= 70000; n += 10000) {
+			char *text = malloc(n * 12 + 100), *p;
+
+			p = stpcpy(text, "{\"prompt\":\"a\",\"messages\":[],\"tools\":[{");
+			for (int i = 0; i < n; i++)
+				p += sprintf(p, "%s\"%d\":0", i ? "," : "", i * 7919 % n);
+			p = stpcpy(p, "}]}");
+			CHECK_EQ(kvsteer_body(CHAT, text, p - text, NULL, &prompt),
+				 n > 65536 ? -EINVAL : 0);
+			free(text);
+		}
+	}
+	TEST("token input: bounds of the block and of the strings")
+	{
+		static char name[5000];
+		struct kvsteer_options opts = {.model = name};
+		struct kvsteer_prompt prompt;
+		uint32_t id = 7;
+
+		CHECK_EQ(kvsteer_tokens(NULL, 0, 0, NULL, &prompt), 0);
+		CHECK_EQ(prompt.total, 0);
+		CHECK_EQ(prompt.n_rungs, 0);
+		CHECK_EQ(prompt.block, KVSTEER_TOKEN_BLOCK);
+		CHECK_EQ(kvsteer_tokens(&id, 1, 1, NULL, &prompt), 0);
+		CHECK_EQ(prompt.n_rungs, 1);
+		CHECK_EQ(kvsteer_tokens(&id, 1, KVSTEER_MAX_BLOCK + 1, NULL, &prompt), -EINVAL);
+		CHECK_EQ(kvsteer_tokens(&id, SIZE_MAX / 8, 1, NULL, &prompt), -E2BIG);
+		memset(name, 'm', 4096);
+		CHECK_EQ(kvsteer_tokens(&id, 1, 1, &opts, &prompt), 0);
+		name[4096] = 'm';
+		CHECK_EQ(kvsteer_tokens(&id, 1, 1, &opts, &prompt), -EINVAL);
+		CHECK(prompt.reason != NULL);
+	}
+}
+
+static void header(void)
+{
+	TEST("header: text of the rungs, within 800 bytes, deepest kept")
+	{
+		char value[KVSTEER_HEADER_SIZE], again[KVSTEER_HEADER_SIZE];
+		struct kvsteer_prompt prompt = {.total = 300, .n_rungs = 2};
+		struct kv_query query = {};
+		int len;
+
+		prompt.rungs[0] = (struct kvsteer_rung){.depth = 64, .hash = 0xab};
+		prompt.rungs[1] = (struct kvsteer_rung){.depth = 256, .hash = 0xfedcba9876543210};
+		len = kvsteer_header(&prompt, value, sizeof(value));
+		CHECK_STR(value, "1;300,64:00000000000000ab,256:fedcba9876543210");
+		CHECK_EQ(len, strlen(value));
+		CHECK_EQ(kvsteer_header(&prompt, again, len + 1), len);
+		CHECK_EQ(kvsteer_header(&prompt, again, len), 26);
+		CHECK_STR(again, "1;300,256:fedcba9876543210");
+		CHECK_EQ(kvsteer_header(&prompt, again, 26), -ENOSPC);
+		CHECK_STR(again, "");
+		CHECK_EQ(kvsteer_header(&prompt, again, 0), -ENOSPC);
+		kv_query_set_prompt(&query, &prompt);
+		CHECK_EQ(query.total, 300);
+		CHECK_EQ(query.n_rungs, 2);
+		CHECK_EQ(query.rungs[1].hash, 0xfedcba9876543210);
+
+		prompt.total = 4294967295u;
+		prompt.n_rungs = 32;
+		for (int i = 0; i < 32; i++)
+			prompt.rungs[i] =
+				(struct kvsteer_rung){.depth = 4294967264u + i, .hash = i};
+		CHECK_EQ(kvsteer_header(&prompt, value, sizeof(value)), 12 + 28 * 28);
+		CHECK(strstr(value, "1;4294967295,4294967268:0000000000000004,") == value);
+		CHECK(strstr(value, ",4294967295:000000000000001f") != NULL);
+
+		prompt.n_rungs = 0;
+		CHECK_EQ(kvsteer_header(&prompt, value, sizeof(value)), 0);
+		CHECK_STR(value, "");
+	}
+}
+
+int main(void)
+{
+	same_prompts();
+	different_prompts();
+	endpoints();
+	prefixes();
+	bad_input();
+	header();
+	return check_done();
+}
