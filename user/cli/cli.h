@@ -51,6 +51,7 @@ int do_counters(struct cli *cli, int argc, char **argv);
 int do_apply(struct cli *cli, int argc, char **argv);
 int do_check(struct cli *cli, int argc, char **argv);
 int do_hash(struct cli *cli, int argc, char **argv);
+int do_prefix_lookup(struct cli *cli, int argc, char **argv);
 int do_version(struct cli *cli, int argc, char **argv);
 
 /* An option of a verb: with value set it takes one, else flag becomes true. */
