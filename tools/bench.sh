@@ -153,7 +153,7 @@ start_kvsteer() {
 	fi
 	for ((i = 1; i <= ENGINES; i++)); do backends+=(--backend "10.72.$i.2:$ENGINE_PORT"); done
 	spawn kvsteerd "$steered-gw" $OUT/kvsteerd --listen 10.71.1.1:8000 "${backends[@]}" \
-		--policy price --pin "$pin" --control "$dir/control"
+		--policy price --pin "$pin" --control "${dir#"$PWD/"}/control"
 	wait_for "$spawned" "$steered-c1" 10.71.1.1:8000 ||
 		die "kvsteerd does not answer: $(tail -n 3 "$dir/kvsteerd.log")"
 	for i in kvsteer-express kvsteer-agent; do
@@ -162,11 +162,13 @@ start_kvsteer() {
 	done
 }
 
-counter() {
-	if [ -x $OUT/kvsteer ]; then
-		$OUT/kvsteer -j --pin "$pin" counters 2>/dev/null | jq ".counters.$1 // .$1 // 0" || echo 0
+# lanes: requests so far through each lane of kvsteer, as JSON.
+lanes() {
+	if [[ $1 = kvsteer-* ]] && [ -x $OUT/kvsteer ]; then
+		$OUT/kvsteer -j --pin "$pin" counters |
+			jq -c '.counters | {express: .requests_express, agent: .requests_agent}'
 	else
-		echo 0
+		echo null
 	fi
 }
 
@@ -190,7 +192,7 @@ work_args() {
 
 # measure ROUND WORK-CONNECTIONS NAME
 measure() {
-	local ns=$plain-c1 i result express
+	local ns=$plain-c1 i result before
 	# It forwards the paths of its API only.
 	[ "$2:$3" != answer-1:sglang-router ] || return 0
 	work_args "$2" "$3"
@@ -201,11 +203,13 @@ measure() {
 	esac
 	# Every measurement has tails of its own, so that no cache knows them from before.
 	seed=$((seed + 1))
-	express=$(counter requests_express)
+	before=$(lanes "$3")
 	result=$(kv_in "$ns" $OUT/kv-load "${args[@]}" --seed "$seed") || die "$3: the load generator failed"
-	express=$(($(counter requests_express) - express))
-	jq -c --arg name "$3" --arg work "${2%-*}" --argjson round "$1" --argjson express "$express" \
-		'. + {$name, $work, $round, $express}' <<<"$result" >>"$dir/runs.jsonl"
+	jq -c --arg name "$3" --arg work "${2%-*}" --argjson round "$1" --argjson before "$before" \
+		--argjson after "$(lanes "$3")" '. + {$name, $work, $round} + if $before == null then {}
+			else {lanes: {express: ($after.express - $before.express),
+				agent: ($after.agent - $before.agent)}} end' \
+		<<<"$result" >>"$dir/runs.jsonl"
 	jq -r --arg name "$3" --arg work "$2" --arg round "$1/$rounds" '[$round, $work, $name,
 		"\(.rps | round) req/s", "p50 \(.p50_us | round) us"] +
 		(if .errors > 0 then ["ERRORS \(.errors): \(.first_error)"] else [] end) | join("  ")' \

@@ -26,6 +26,13 @@ def mid(group, key, digits):
     return round(median(values), digits) if values else None
 
 
+def express_share(group):
+    """Of kvsteer's requests, those decided in the kernel; None where that was not counted."""
+    lanes = [r["lanes"] for r in group if "lanes" in r]
+    total = sum(lane["express"] + lane["agent"] for lane in lanes)
+    return round(sum(lane["express"] for lane in lanes) / total, 4) if total else None
+
+
 def rows_of(runs):
     """One row per work, connections and name, in the order of the first round."""
     groups = {}
@@ -56,9 +63,7 @@ def rows_of(runs):
                 else None,
                 "machine_us_per_request": mid(group, "machine_busy_us_per_request", 1),
                 "hashes": sorted({r["body_xxh3"] for r in group if "body_xxh3" in r}),
-                "kernel_share": round(sum(r["express"] for r in group) / requests, 3)
-                if name.startswith("kvsteer") and requests
-                else None,
+                "express_share": express_share(group),
             }
         )
     for row in rows:
@@ -109,6 +114,11 @@ def print_table(rows):
                         for i, (c, w) in enumerate(zip(line, widths))).rstrip())  # fmt: skip
         if n == 0:
             print("-" * (sum(widths) + 2 * (len(widths) - 1)))
+    shares = [r for r in rows if r["express_share"] is not None]
+    if shares:
+        print("\nShare of requests decided in the kernel:")
+    for r in shares:
+        print(f"  {WORKS[r['work']]}, {r['connections']}, {r['name']}: {r['express_share']:.2%}")
     print(
         "\nMedians over the rounds. Router CPU: user and system time of the router's processes (for\n"
         "kvsteer: the agent's). Machine CPU: busy time of all CPUs per request, with client, engines\n"
