@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Learning and settling: the clock, liveness, holders, tentative entries, exact charges. */
 #include <pthread.h>
+#include <sched.h>
 
 #include "check.h"
 #include "steer_cases.h"
@@ -86,6 +87,13 @@ static void test_clock(void)
 		decide();
 		commit();
 		CHECK_EQ(clock_of(0), top + 700);
+		/* an entry from beyond the clock's beginning says nothing */
+		for (__u32 rung = 1; rung <= 4; rung++)
+			kv_world_prefix(HASH(rung))->holder[0] = kv_holder_make(0, 1, top / 2, 0);
+		world.backends[0].clock = 100;
+		decide();
+		commit();
+		CHECK_EQ(clock_of(0), 500);
 	}
 
 	TEST("without rungs the prompt enters whole, a session's by what it has grown")
@@ -246,6 +254,13 @@ static void test_tentative(void)
 		CHECK(holder(0, 3) && !holder(0, 4) && !holder(0, 5));
 		CHECK_EQ(kv_world_session(3)->holder, 0);
 		CHECK_EQ(world.counters[KV_CNT_unlearned], 3);
+		hold(1, 5, KV_HOLDER_TENTATIVE); /* another backend's request */
+		kv_steer_commit(&st, &two);
+		kv_dispatch_failed(&two);
+		CHECK(!holder(0, 5) && holder(1, 5) & KV_HOLDER_TENTATIVE);
+		kv_steer_commit(&st, &two);
+		kv_dispatch_finished(&two);
+		CHECK(holder(0, 5) && holder(1, 5) & KV_HOLDER_TENTATIVE);
 		CHECK_EQ(world.backends[0].inflight_tokens, 0);
 		CHECK_EQ(world.backends[0].inflight_requests, 0);
 	}
@@ -302,6 +317,7 @@ static void test_tentative(void)
 #define SHARED 64
 
 static struct kv_dispatch shared[SHARED];
+static __u64 entered[4]; /* by all threads, per backend */
 
 /* Every thread sends on dispatches of its own and settles everybody's, in every way. */
 static void *storm(void *arg)
@@ -326,6 +342,7 @@ static void *storm(void *arg)
 		if (kv_steer_decide(own))
 			abort();
 		kv_steer_commit(own, mine);
+		kv_atomic_add(&entered[mine->backend & 3], own->entered);
 		for (int k = 0; k < 3; k++) {
 			struct kv_dispatch *d = &shared[(seed >> (16 + 6 * k)) % SHARED];
 
@@ -345,8 +362,51 @@ static void *storm(void *arg)
 	return NULL;
 }
 
+/* Two threads settle the same fresh dispatch at the same moment, again and again. */
+static struct kv_dispatch contested;
+static int gate, arrived;
+
+static void *settle_together(void *arg)
+{
+	for (int round = 1; round <= 5 * ROUNDS; round++) {
+		for (int spins = 1; kv_read_once(gate) < round; spins++)
+			if (!(spins % 10000)) /* fewer CPUs than threads */
+				sched_yield();
+		if (arg)
+			kv_dispatch_finished(&contested);
+		else
+			kv_dispatch_failed(&contested);
+		kv_atomic_add(&arrived, 1);
+	}
+	return NULL;
+}
+
 static void test_threads(void)
 {
+	TEST("exactly once, with two settling one dispatch at the same moment")
+	{
+		pthread_t threads[2];
+
+		world_reset(KV_POLICY_PRICE, 1, 1000000, 1000);
+		ask(2);
+		for (size_t i = 0; i < 2; i++)
+			CHECK_EQ(pthread_create(&threads[i], NULL, settle_together, (void *)i), 0);
+		for (int round = 1; round <= 5 * ROUNDS; round++) {
+			st.query.rungs[1].hash = 0x10000 + round; /* always something new */
+			kv_steer_decide(&st);
+			kv_steer_commit(&st, &contested);
+			kv_write_once(arrived, 0);
+			kv_atomic_add(&gate, 1);
+			for (int spins = 1; kv_read_once(arrived) < 2; spins++)
+				if (!(spins % 10000))
+					sched_yield();
+			CHECK_EQ(world.backends[0].inflight_tokens, 0);
+			CHECK_EQ(world.backends[0].inflight_requests, 0);
+		}
+		for (int i = 0; i < 2; i++)
+			pthread_join(threads[i], NULL);
+	}
+
 	TEST("exactly once, with many settling the same dispatches at once")
 	{
 		pthread_t threads[THREADS];
@@ -357,6 +417,7 @@ static void test_threads(void)
 			ask(1 + i % 20);
 			decide();
 			kv_steer_commit(&st, &shared[i]);
+			entered[shared[i].backend & 3] += st.entered;
 		}
 		for (size_t i = 0; i < THREADS; i++)
 			CHECK_EQ(pthread_create(&threads[i], NULL, storm, (void *)i), 0);
@@ -367,6 +428,7 @@ static void test_threads(void)
 		for (int i = 0; i < 4; i++) {
 			CHECK_EQ(world.backends[i].inflight_tokens, 0);
 			CHECK_EQ(world.backends[i].inflight_requests, 0);
+			CHECK_EQ(world.backends[i].clock, entered[i]);
 			requests += world.backends[i].requests;
 		}
 		CHECK_EQ(requests, SHARED + THREADS * ROUNDS);

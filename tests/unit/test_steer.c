@@ -91,6 +91,12 @@ static void test_sticky(void)
 		hold(3, 7, 0);
 		ask(10);
 		busy(2, 9000);
+		busy(1, 9000);
+		CHECK_EQ(decide(), 1);
+		hold(2, 9, 0); /* as loaded, but it has more */
+		CHECK_EQ(decide(), 2);
+		busy(1, 8999);
+		CHECK_EQ(decide(), 1);
 		busy(1, 9001);
 		CHECK_EQ(decide(), 2);
 		CHECK_EQ(st.choice.intended, 2);
@@ -136,14 +142,14 @@ static void test_load_only(void)
 		world_reset(KV_POLICY_P2C, 4, 1000000, 1000);
 		ask(10);
 		for (__u32 i = 0; i < 4; i++)
-			busy(i, 100 * i);
+			busy(i, 300 - 100 * i);
 		for (int i = 0; i < 6000; i++)
 			seen[decide() & 7]++;
-		CHECK_EQ(seen[3], 0);
-		/* of 6 pairs 3 hold backend 0, 2 more hold 1 */
-		CHECK(seen[0] > 2800 && seen[0] < 3200);
-		CHECK(seen[1] > 1800 && seen[1] < 2200);
-		CHECK(seen[2] > 850 && seen[2] < 1150);
+		CHECK_EQ(seen[0], 0);
+		/* of 6 pairs 3 hold backend 3, 2 more hold 2 */
+		CHECK(seen[3] > 2800 && seen[3] < 3200);
+		CHECK(seen[2] > 1800 && seen[2] < 2200);
+		CHECK(seen[1] > 850 && seen[1] < 1150);
 	}
 
 	TEST("a request of which nothing is known is spread by requests in flight")
