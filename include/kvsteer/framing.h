@@ -70,8 +70,9 @@ struct kv_framing {
 	__u8 index;	 /* position in the status line, name, token or number */
 	__u8 field;	 /* enum kv_framing_field of the value being read */
 	__u8 ended;	 /* of a value: its token is over, only white space may follow */
-	__u8 zero;
-	__u32 done; /* bytes consumed, inside kv_framing_run */
+	/* inside kv_framing_run, else 0 */
+	__u8 at;    /* in the window */
+	__u32 done; /* bytes consumed before the window */
 };
 _Static_assert(sizeof(struct kv_framing) == 32, "part of the maps' layout");
 
@@ -204,11 +205,12 @@ KV_INLINE void kv_framing_head_end(struct kv_framing *f)
 		return;
 	}
 	if (status < 200) {
-		__u32 done = f->done;
-
-		kv_framing_init(f, flags & KV_FRAMING_HEAD);
-		f->flags |= KV_FRAMING_STARTED;
-		f->done = done;
+		f->state = KV_FRAMING_STATUS;
+		f->flags = flags & (KV_FRAMING_HEAD | KV_FRAMING_STARTED);
+		f->status = 0;
+		f->left = 0;
+		f->head_seen = 0;
+		f->index = 0;
 		return;
 	}
 	f->head_seen = 0;
@@ -228,11 +230,9 @@ KV_INLINE void kv_framing_head_end(struct kv_framing *f)
 	}
 }
 
-/* Behind the colon of a name. */
-KV_INLINE void kv_framing_name_end(struct kv_framing *f)
+/* Behind the colon of the name whose bit in the table is match; 0: of another. */
+KV_INLINE void kv_framing_name_end(struct kv_framing *f, __u64 match)
 {
-	__u64 match = kv_framing_token_byte(f, 0);
-
 	f->state = KV_FRAMING_VALUE;
 	if (match == 0x80) {
 		f->field = KV_FRAMING_F_CONNECTION;
@@ -250,6 +250,7 @@ KV_INLINE void kv_framing_name_end(struct kv_framing *f)
 			kv_framing_break(f);
 		f->flags |= KV_FRAMING_CHUNKED;
 	} else {
+		kv_framing_token_start(f, 0);
 		f->state = KV_FRAMING_TEXT;
 	}
 }
@@ -382,7 +383,7 @@ KV_INLINE void kv_framing_byte(struct kv_framing *f, __u8 c)
 		break;
 	case KV_FRAMING_NAME:
 		if (c == ':')
-			kv_framing_name_end(f);
+			kv_framing_name_end(f, kv_framing_token_byte(f, 0));
 		else if (!(kv_class[c] & KV_CLASS_TOKEN))
 			kv_framing_break(f);
 		else if (!kv_framing_token_byte(f, c))
@@ -390,7 +391,7 @@ KV_INLINE void kv_framing_byte(struct kv_framing *f, __u8 c)
 		break;
 	case KV_FRAMING_NAME_REST:
 		if (c == ':')
-			f->state = KV_FRAMING_TEXT;
+			kv_framing_name_end(f, 0);
 		else if (!(kv_class[c] & KV_CLASS_TOKEN))
 			kv_framing_break(f);
 		break;
@@ -447,6 +448,7 @@ KV_INLINE void kv_framing_count(struct kv_framing *f, __u32 n)
 /* ---- over a source ------------------------------------------------------------------- */
 
 #define KV_FRAMING_WINDOW 64
+#define KV_FRAMING_TURNS 8 /* bytes that one step looks at one by one */
 
 struct kv_framing_loop {
 	struct kv_framing *f;
@@ -471,35 +473,103 @@ KV_INLINE void kv_framing_skip(struct kv_framing *f, __u32 len)
 	f->done += n;
 }
 
-/* Reads the bytes of one window up to the first that need not be looked at. */
-KV_INLINE void kv_framing_window(struct kv_framing *f, const __u8 *buf, __u32 end)
+/*
+ * Short cuts of the byte machine, where the window holds what they need; behind its last byte
+ * it is NUL, which ends a name and a text. They leave the state as the bytes would.
+ */
+
+/* "HTTP/1.1 200 " */
+KV_INLINE void kv_framing_fast_status(struct kv_framing *f, const __u8 *buf)
 {
-	/* From memory, so that the verifier does not follow each value by itself; 0. */
-	__u32 i = f->zero;
+	static const union kv_literal version = {"HTTP/1.1"};
+	__u8 a = buf[9] - '0', b = buf[10] - '0', c = buf[11] - '0';
 
-	for (__u32 turn = 0; turn < KV_FRAMING_WINDOW; turn++) {
-		__u32 step = 1;
+	if (kv_word_at(buf, 0) != version.word[0] || buf[8] != ' ' || buf[12] != ' ' || a < 1 ||
+	    a > 5 || b > 9 || c > 9)
+		return;
+	f->status = a * 100 + b * 10 + c;
+	f->index = 13;
+	f->state = KV_FRAMING_TEXT;
+	f->at = 13;
+	kv_framing_count(f, 13);
+}
 
-		if (i >= KV_FRAMING_WINDOW || i >= end || !kv_framing_needs_bytes(f))
-			break;
-		kv_framing_count(f, 1);
-		if (f->state == KV_FRAMING_TEXT && i + 8 <= end &&
-		    !kv_control_bytes(kv_word_at(buf, i))) {
-			kv_framing_count(f, 7);
-			step = 8;
-		} else if (f->state != KV_FRAMING_BROKEN) {
-			kv_framing_byte(f, buf[i]);
-		}
-		i += step;
+/* A name of at most 31 bytes with its colon, at the start of a window. */
+KV_INLINE void kv_framing_fast_name(struct kv_framing *f, const __u8 *buf)
+{
+	static const union kv_literal names[] = {
+		{"connection"}, {"content-length"}, {"transfer-encoding"}};
+	__u64 words[4], match = 0;
+	__u32 n;
+
+	f->at = kv_token(buf, KV_CLASS_TOKEN);
+	kv_forget();
+	n = f->at & (KV_FRAMING_WINDOW - 1);
+	f->at = 0;
+	if (!n || n >= KV_TOKEN_MAX || buf[n] != ':')
+		return;
+	if (n == 10 || n == 14 || n == 17) {
+		kv_token_words(buf, n, words);
+		for (int k = 0; k < 4; k++)
+			words[k] = kv_lower(words[k]);
+		for (int k = 0; k < 3; k++)
+			if (kv_words_equal(words, names[k].word))
+				match = 0x80ull << 8 * k;
 	}
-	f->done += i;
+	kv_framing_name_end(f, match);
+	kv_framing_count(f, n + 1);
+	f->at = n + 1;
+}
+
+/* The text up to the end of its line, 64 bytes at most. */
+KV_INLINE void kv_framing_fast_text(struct kv_framing *f, const __u8 *buf)
+{
+	__u32 start = f->at, at, i;
+	__u64 hit = 0;
+
+	if (start > KV_TOKEN_MAX)
+		return;
+	buf += start;
+	for (i = 0; i < KV_UNIT; i += 8) {
+		hit = kv_control_bytes(kv_word_at(buf, i));
+		if (hit)
+			break;
+	}
+	f->at = i + (hit ? kv_first_byte(hit) : 0);
+	kv_forget();
+	at = f->at;
+	if (at <= KV_UNIT && buf[at] == '\r' && buf[at + 1] == '\n') {
+		at += 2;
+		f->state = KV_FRAMING_LINE;
+	}
+	kv_framing_count(f, at);
+	f->at = start + at;
+}
+
+/* Byte by byte, until a short cut may do better. */
+KV_INLINE void kv_framing_slow(struct kv_framing *f, const __u8 *buf, __u32 n)
+{
+	for (__u32 turn = 0; turn < KV_FRAMING_TURNS; turn++) {
+		__u32 at = f->at;
+
+		kv_opaque(at);
+		if (at >= KV_FRAMING_WINDOW || at >= n || !kv_framing_needs_bytes(f))
+			break;
+		if (turn && (f->state == KV_FRAMING_LINE || f->state == KV_FRAMING_TEXT))
+			break;
+		f->at = at + 1;
+		kv_framing_count(f, 1);
+		if (f->state != KV_FRAMING_BROKEN)
+			kv_framing_byte(f, buf[at]);
+		kv_forget();
+	}
 }
 
 static long kv_framing_step(__u32 i, void *ctx)
 {
 	struct kv_framing_loop *c = ctx;
 	struct kv_framing *f = c->f;
-	__u8 buf[KV_FRAMING_WINDOW + 8] = {0};
+	__u8 buf[KV_TOKEN_MAX + KV_UNIT + 8] = {0};
 	__u32 n = c->len - f->done;
 
 	(void)i;
@@ -514,7 +584,16 @@ static long kv_framing_step(__u32 i, void *ctx)
 	f->flags |= KV_FRAMING_STARTED;
 	if (kv_source_load(c->s, c->off + f->done, buf, n))
 		return 1;
-	kv_framing_window(f, buf, n);
+	f->at = 0;
+	if (f->state == KV_FRAMING_STATUS && !f->index)
+		kv_framing_fast_status(f, buf);
+	else if (f->state == KV_FRAMING_LINE && !(f->flags & KV_FRAMING_TRAILERS))
+		kv_framing_fast_name(f, buf);
+	if (f->state == KV_FRAMING_TEXT)
+		kv_framing_fast_text(f, buf);
+	if (!f->at)
+		kv_framing_slow(f, buf, n);
+	f->done += f->at;
 	return 0;
 }
 
@@ -526,10 +605,21 @@ KV_INLINE __u32 kv_framing_run(struct kv_framing *f, const struct kv_source *s, 
 	struct kv_framing_loop loop = {f, s, off, len};
 	__u32 done;
 
-	/* Every turn but the last consumes a byte. */
-	kv_loop(len + 1, kv_framing_step, &loop);
+	f->done = 0;
+	/* Every step consumes a byte, or breaks. */
+	kv_loop(len + 2, kv_framing_step, &loop);
 	done = f->done;
-	f->done = 0; /* the state tells nothing of how the bytes came */
+	/* The state must not tell how the bytes came. */
+	f->done = 0;
+	f->at = 0;
+	if (kv_framing_broken(f)) {
+		f->left = 0;
+		f->head_seen = 0;
+		f->match = 0;
+		f->index = 0;
+		f->field = 0;
+		f->ended = 0;
+	}
 	return done;
 }
 

@@ -54,9 +54,8 @@ KV_INLINE int kv_hint_number(struct kv_window *w, __u32 *ret)
 	}
 	w->pos += i;
 	*ret = value;
-	/* By way of memory, as in kv_window_token. */
 	w->n = i;
-	asm volatile("" ::: "memory");
+	kv_forget();
 	return !w->n || value > 0xffffffffull ? -1 : 0;
 }
 
@@ -138,7 +137,7 @@ KV_INLINE int kv_hint_parse(struct kv_hint *hint, struct kv_window *w, const str
 		if (p[n] != ' ' && p[n] != '\t')
 			break;
 	w->n = n;
-	asm volatile("" ::: "memory");
+	kv_forget();
 	return w->pos + w->n == w->end && kv_window_last(w) ? 0 : -1;
 }
 

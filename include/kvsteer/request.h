@@ -196,7 +196,7 @@ KV_INLINE long kv_request_target(struct kv_request *r)
 			if (p[i] == '?' || !(kv_class[p[i]] & KV_CLASS_TARGET))
 				break;
 		r->w.n = i;
-		asm volatile("" ::: "memory");
+		kv_forget();
 		kv_window_words(&r->w, words);
 		r->completion = r->is_post && kv_path_completion(words);
 	}
@@ -381,7 +381,7 @@ KV_INLINE void kv_request_spaces(struct kv_request *r, bool commas)
 		if (p[i] != ' ' && p[i] != '\t' && !(commas && p[i] == ','))
 			break;
 	r->w.pos += i;
-	asm volatile("" ::: "memory");
+	kv_forget();
 }
 
 KV_INLINE long kv_request_space(struct kv_request *r)
@@ -437,7 +437,7 @@ KV_INLINE long kv_request_value(struct kv_request *r)
 			break;
 	}
 	r->w.pos += i;
-	asm volatile("" ::: "memory");
+	kv_forget();
 	if (!hit)
 		return 0;
 	r->w.pos += kv_first_byte(hit);

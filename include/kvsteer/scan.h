@@ -84,6 +84,42 @@ KV_INLINE __u64 kv_first(__u64 x, __s32 n)
 	return x & ((1ull << 8 * n) - 1);
 }
 
+KV_INLINE __u64 kv_word_at(const __u8 *p, __u32 i)
+{
+	__u64 x;
+
+	__builtin_memcpy(&x, p + i, 8);
+	return x;
+}
+
+/* What was just stored is read back, not remembered: where a loop ends in many ways, the
+ * verifier else follows what comes behind it once for each. */
+KV_INLINE void kv_forget(void)
+{
+	asm volatile("" ::: "memory");
+}
+
+/* One register, in which the bounds that are checked are those of the value that is used. */
+#define kv_opaque(x) asm volatile("" : "+r"(x))
+
+/* Number of bytes of that class at p, KV_TOKEN_MAX at most. */
+KV_INLINE __u32 kv_token(const __u8 *p, __u8 class)
+{
+	__u32 i;
+
+	for (i = 0; i < KV_TOKEN_MAX; i++)
+		if (!(kv_class[p[i]] & class))
+			break;
+	return i;
+}
+
+/* The n bytes at p as words, zero padded. */
+KV_INLINE void kv_token_words(const __u8 *p, __s32 n, __u64 *ret_words)
+{
+	for (int k = 0; k < 4; k++)
+		ret_words[k] = kv_first(kv_word_at(p, 8 * k), n - 8 * k);
+}
+
 /* A constant text as words; zero padded. */
 union kv_literal {
 	char text[32];
@@ -150,36 +186,17 @@ KV_INLINE bool kv_window_last(struct kv_window *w)
 	return w->off + w->end >= w->limit;
 }
 
-KV_INLINE __u64 kv_word_at(const __u8 *p, __u32 i)
-{
-	__u64 x;
-
-	__builtin_memcpy(&x, p + i, 8);
-	return x;
-}
-
 /* Sets n to the number of bytes of that class at pos, KV_TOKEN_MAX at most. */
 KV_INLINE void kv_window_token(struct kv_window *w, __u8 class)
 {
-	const __u8 *p = kv_window_at(w);
-	__u32 i;
-
-	for (i = 0; i < KV_TOKEN_MAX; i++)
-		if (!(kv_class[p[i]] & class))
-			break;
-	/* By way of memory: else the verifier would follow 33 values of it. */
-	w->n = i;
-	asm volatile("" ::: "memory");
+	w->n = kv_token(kv_window_at(w), class);
+	kv_forget();
 }
 
 /* Words of the token at pos. */
 KV_INLINE void kv_window_words(struct kv_window *w, __u64 *ret_words)
 {
-	const __u8 *p = kv_window_at(w);
-	__s32 n = w->n;
-
-	for (int k = 0; k < 4; k++)
-		ret_words[k] = kv_first(kv_word_at(p, 8 * k), n - 8 * k);
+	kv_token_words(kv_window_at(w), w->n, ret_words);
 }
 
 #endif /* KVSTEER_SCAN_H */
