@@ -258,36 +258,52 @@ KV_INLINE long kv_request_version(struct kv_request *r)
 
 /* ---- field names --------------------------------------------------------------------- */
 
+/* The field that a name of this length can be. */
+static const __u8 kv_field_by_length[KV_TOKEN_MAX + 1] = {
+	[4] = KV_FIELD_HOST,	[6] = KV_FIELD_EXPECT,	    [7] = KV_FIELD_UPGRADE,
+	[9] = KV_FIELD_PREFIX,	[10] = KV_FIELD_CONNECTION, [14] = KV_FIELD_LENGTH,
+	[17] = KV_FIELD_CODING,
+};
+
 /* Names that decide something are compared whole, not by a hash that could be forged. */
-KV_INLINE __u32 kv_field_known(const __u64 *words)
-{
-	static const union kv_literal names[KV_FIELD_MAX] = {
-		[KV_FIELD_HOST] = {"host"},
-		[KV_FIELD_UPGRADE] = {"upgrade"},
-		[KV_FIELD_PREFIX] = {"kv-prefix"},
-		[KV_FIELD_LENGTH] = {"content-length"},
-		[KV_FIELD_CODING] = {"transfer-encoding"},
-		[KV_FIELD_EXPECT] = {"expect"},
-		[KV_FIELD_CONNECTION] = {"connection"},
-	};
-	__u32 field = KV_FIELD_OTHER;
+static const union kv_literal kv_field_names[KV_FIELD_MAX] = {
+	[KV_FIELD_HOST] = {"host"},
+	[KV_FIELD_UPGRADE] = {"upgrade"},
+	[KV_FIELD_PREFIX] = {"kv-prefix"},
+	[KV_FIELD_LENGTH] = {"content-length"},
+	[KV_FIELD_CODING] = {"transfer-encoding"},
+	[KV_FIELD_EXPECT] = {"expect"},
+	[KV_FIELD_CONNECTION] = {"connection"},
+};
 
-	for (__u32 i = KV_FIELD_HOST; i < KV_FIELD_MAX; i++)
-		if (kv_words_equal(words, names[i].word) && names[i].text[0])
-			field = i;
-	return field;
-}
-
-KV_INLINE bool kv_field_session(const struct kv_names *names, const __u64 *words, __u32 n)
+KV_INLINE bool kv_field_session(const struct kv_names *names, const __u64 *words)
 {
 	bool found = false;
 
-	if (!(names->lengths >> (n & 63) & 1))
-		return false;
-	for (__u32 i = 0; i < KV_NAMES_MAX; i++)
-		if (i < names->n && kv_words_equal(words, names->name[i]))
+	for (__u32 i = 0; i < KV_NAMES_MAX; i++) {
+		if (i >= names->n)
+			break;
+		if (words[0] == names->name[i][0] && kv_words_equal(words, names->name[i]))
 			found = true;
+	}
 	return found;
+}
+
+/* The field whose name of n bytes is at p. */
+KV_INLINE __u32 kv_field_at(const __u8 *p, __u32 n, const struct kv_names *names)
+{
+	__u32 field = n < KV_TOKEN_MAX ? kv_field_by_length[n] : KV_FIELD_OTHER;
+	bool session = names->lengths >> (n & 63) & 1;
+	__u64 words[4];
+
+	if (!field && !session)
+		return KV_FIELD_OTHER;
+	kv_token_words(p, n, words);
+	for (int k = 0; k < 4; k++)
+		words[k] = kv_lower(words[k]);
+	if (field < KV_FIELD_MAX && kv_words_equal(words, kv_field_names[field].word))
+		return field;
+	return session && kv_field_session(names, words) ? KV_FIELD_SESSION : KV_FIELD_OTHER;
 }
 
 /* What a field means for the request, by its name alone. */
@@ -327,7 +343,6 @@ KV_INLINE long kv_request_meaning(struct kv_request *r)
 KV_INLINE long kv_request_name(struct kv_request *r, const struct kv_names *names)
 {
 	const __u8 *p = kv_window_at(&r->w);
-	__u64 words[4];
 	__u8 c;
 
 	if (r->state == KV_AT_FIELD) {
@@ -350,15 +365,7 @@ KV_INLINE long kv_request_name(struct kv_request *r, const struct kv_names *name
 	if (c != ':' || (!r->w.n && r->state == KV_AT_FIELD))
 		return kv_request_stop(r, r->w.n,
 				       c == '\n' ? KV_REASON_bare_lf : KV_REASON_bad_field_name);
-	r->field = KV_FIELD_OTHER;
-	if (r->state == KV_AT_FIELD && r->w.n < KV_TOKEN_MAX) {
-		kv_window_words(&r->w, words);
-		for (int k = 0; k < 4; k++)
-			words[k] = kv_lower(words[k]);
-		r->field = kv_field_known(words);
-		if (!r->field && kv_field_session(names, words, r->w.n))
-			r->field = KV_FIELD_SESSION;
-	}
+	r->field = r->state == KV_AT_FIELD ? kv_field_at(p, r->w.n, names) : KV_FIELD_OTHER;
 	if (++r->n_fields > KV_FIELDS_MAX)
 		return kv_request_refuse(r, KV_REASON_too_many_fields);
 	r->w.pos += r->w.n + 1;
@@ -457,22 +464,19 @@ KV_INLINE long kv_request_value(struct kv_request *r)
 KV_INLINE long kv_request_length(struct kv_request *r)
 {
 	const __u8 *p = kv_window_at(&r->w);
+	__u32 n = r->w.n;
 	__u64 value = 0;
-	__u32 bad = 0;
 
-	for (__u32 i = 0; i < KV_TOKEN_MAX; i++) {
-		__u8 digit = p[i] - '0';
-
-		if (i >= r->w.n)
-			break;
-		bad |= digit > 9;
-		if (i < 19)
-			value = value * 10 + digit;
-	}
-	if (bad)
+	kv_window_token(&r->w, KV_CLASS_DIGIT);
+	if (r->w.n != n)
 		return kv_request_refuse(r, KV_REASON_length_malformed);
-	if (r->w.n > 19)
+	if (n > 19)
 		return kv_request_refuse(r, KV_REASON_length_too_large);
+	for (__u32 i = 0; i < 19; i++) {
+		if (i >= n)
+			break;
+		value = value * 10 + p[i] - '0';
+	}
 	r->body_len = value;
 	return 0;
 }

@@ -34,11 +34,12 @@ struct kv_window {
 #define KV_CLASS_TOKEN 1   /* tchar, RFC 9110 section 5.6.2 */
 #define KV_CLASS_ELEMENT 2 /* of a list: visible and no comma */
 #define KV_CLASS_TARGET 4  /* VCHAR */
+#define KV_CLASS_DIGIT 8
 
 /* clang-format off */
 static const __u8 kv_class[256] = {
 	['!'] = 7, ['"'] = 6, ['#' ... '\''] = 7, ['('] = 6, [')'] = 6, ['*'] = 7, ['+'] = 7,
-	[','] = 4, ['-'] = 7, ['.'] = 7, ['/'] = 6, ['0' ... '9'] = 7, [':' ... '@'] = 6,
+	[','] = 4, ['-'] = 7, ['.'] = 7, ['/'] = 6, ['0' ... '9'] = 15, [':' ... '@'] = 6,
 	['A' ... 'Z'] = 7, ['[' ... ']'] = 6, ['^'] = 7, ['_'] = 7, ['`'] = 7, ['a' ... 'z'] = 7,
 	['{'] = 6, ['|'] = 7, ['}'] = 6, ['~'] = 7, [0x80 ... 0xff] = 2,
 };
