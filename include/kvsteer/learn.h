@@ -32,7 +32,7 @@ static long kv_find_step(__u32 j, void *ctx)
 {
 	struct kv_steer *st = kv_steer_of(ctx);
 
-	st->found = st->holder[j & (KV_HOLDERS - 1)];
+	st->found = st->holder[kv_index(j, KV_HOLDERS)];
 	if (st->found && kv_holder_backend(st->found) == st->choice.backend)
 		return 1;
 	st->found = 0;
@@ -48,7 +48,7 @@ KV_INLINE struct kv_prefix *kv_learn_lookup(const struct kv_steer *st, __u32 run
 static long kv_enter_rung_step(__u32 i, void *ctx)
 {
 	struct kv_steer *st = kv_steer_of(ctx);
-	__u32 at = i & (KV_MAX_RUNGS - 1), depth = st->query.rungs[at].depth;
+	__u32 at = kv_index(i, KV_MAX_RUNGS), depth = st->query.rungs[at].depth;
 	struct kv_prefix *p = kv_learn_lookup(st, at);
 
 	st->found = 0;
@@ -92,7 +92,7 @@ KV_INLINE __u64 kv_learned(const struct kv_steer *st, __u64 old, const struct kv
 static long kv_place_step(__u32 j, void *ctx)
 {
 	struct kv_steer *st = kv_steer_of(ctx);
-	__u64 h = st->holder[j & (KV_HOLDERS - 1)], worth;
+	__u64 h = st->holder[kv_index(j, KV_HOLDERS)], worth;
 	__u32 id = kv_holder_backend(h);
 	struct kv_backend *b;
 
@@ -117,7 +117,7 @@ static long kv_learn_rung_step(__u32 i, void *ctx)
 {
 	struct kv_steer *st = kv_steer_of(ctx);
 	struct kv_backend *b = kv_world_backend(st->choice.backend);
-	__u32 at = i & (KV_MAX_RUNGS - 1);
+	__u32 at = kv_index(i, KV_MAX_RUNGS);
 	struct kv_prefix *p = kv_learn_lookup(st, at);
 	__u64 old;
 
@@ -131,8 +131,8 @@ static long kv_learn_rung_step(__u32 i, void *ctx)
 	for (__u32 tries = 0; tries < 4; tries++) {
 		kv_prefix_copy(st->holder, p);
 		kv_loop(KV_HOLDERS, kv_place_step, &st);
-		old = st->holder[st->place & (KV_HOLDERS - 1)];
-		if (kv_atomic_cas(&p->holder[st->place & (KV_HOLDERS - 1)], old,
+		old = st->holder[kv_index(st->place, KV_HOLDERS)];
+		if (kv_atomic_cas(&p->holder[kv_index(st->place, KV_HOLDERS)], old,
 				  kv_learned(st, old, b)) == old) {
 			if (st->load < KV_PLACE_DEAD)
 				kv_world_count(KV_CNT_holder_evicted);
@@ -230,7 +230,7 @@ KV_INLINE void kv_settle_holder(__u64 *holder, __u32 backend, bool confirm)
 
 KV_INLINE long kv_settle_rung(__u32 i, struct kv_dispatch *d, bool confirm)
 {
-	struct kv_prefix *p = kv_world_prefix(d->query.rungs[i & (KV_MAX_RUNGS - 1)].hash);
+	struct kv_prefix *p = kv_world_prefix(d->query.rungs[kv_index(i, KV_MAX_RUNGS)].hash);
 
 	if (p)
 		for (__u32 j = 0; j < KV_HOLDERS; j++)

@@ -8,6 +8,14 @@ KV_INLINE __u32 kv_saturate(__u64 x)
 	return x > 0xffffffff ? 0xffffffff : x;
 }
 
+/* An index kept within size, a power of two. Clang drops a mask where it knows the range, but the
+ * verifier may not know it: so clang must not either. */
+KV_INLINE __u32 kv_index(__u32 i, __u32 size)
+{
+	asm volatile("" : "+r"(i));
+	return i & (size - 1);
+}
+
 /* What is left to compute of a prompt. */
 KV_INLINE __u32 kv_left(__u32 need, __u32 matched)
 {

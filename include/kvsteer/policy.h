@@ -12,7 +12,7 @@
 
 KV_INLINE bool kv_is_candidate(const struct kv_steer *st, __u32 id)
 {
-	return st->known[id >> 6 & (KV_MAX_BACKENDS / 64 - 1)] >> (id & 63) & 1;
+	return st->known[kv_index(id / 64, KV_MAX_BACKENDS / 64)] >> (id & 63) & 1;
 }
 
 KV_INLINE void kv_candidate_add(struct kv_steer *st, __u32 id)
@@ -24,9 +24,9 @@ KV_INLINE void kv_candidate_add(struct kv_steer *st, __u32 id)
 		return;
 	if (b->state != KV_BACKEND_UP || id == st->query.exclude || kv_is_candidate(st, id))
 		return;
-	st->known[id >> 6 & (KV_MAX_BACKENDS / 64 - 1)] |= 1ull << (id & 63);
-	st->match[id & (KV_MAX_BACKENDS - 1)] = 0;
-	st->candidate[n & (KV_MAX_BACKENDS - 1)] = id;
+	st->known[kv_index(id / 64, KV_MAX_BACKENDS / 64)] |= 1ull << (id & 63);
+	st->match[kv_index(id, KV_MAX_BACKENDS)] = 0;
+	st->candidate[kv_index(n, KV_MAX_BACKENDS)] = id;
 	st->n = n + 1;
 	st->rates += kv_rate(b);
 	st->requests += kv_count(&b->inflight_requests);
@@ -39,7 +39,7 @@ static long kv_scan_step(__u32 i, void *ctx)
 
 	if (!svc || i >= KV_MAX_BACKENDS)
 		return 1;
-	kv_candidate_add(st, svc->backends[i]);
+	kv_candidate_add(st, svc->backends[kv_index(i, KV_MAX_BACKENDS)]);
 	return 0;
 }
 
@@ -53,8 +53,7 @@ static long kv_sample_step(__u32 i, void *ctx)
 	if (!svc || st->n >= 2)
 		return 1;
 	at = kv_world_random() % (st->listed ? st->listed : 1);
-	if (at < KV_MAX_BACKENDS)
-		kv_candidate_add(st, svc->backends[at]);
+	kv_candidate_add(st, svc->backends[kv_index(at, KV_MAX_BACKENDS)]);
 	return 0;
 }
 
@@ -76,7 +75,7 @@ KV_INLINE void kv_match_note(struct kv_steer *st, __u64 holder, __u32 tokens)
 		if (!kv_is_candidate(st, id))
 			return;
 	}
-	id &= KV_MAX_BACKENDS - 1;
+	id = kv_index(id, KV_MAX_BACKENDS);
 	if (st->match[id])
 		return;
 	st->match[id] = tokens;
@@ -88,7 +87,7 @@ KV_INLINE void kv_match_note(struct kv_steer *st, __u64 holder, __u32 tokens)
 static long kv_match_holder_step(__u32 j, void *ctx)
 {
 	struct kv_steer *st = kv_steer_of(ctx);
-	__u64 holder = st->holder[j & (KV_HOLDERS - 1)];
+	__u64 holder = st->holder[kv_index(j, KV_HOLDERS)];
 
 	if (holder)
 		kv_match_note(st, holder, st->depth);
@@ -99,7 +98,7 @@ static long kv_match_holder_step(__u32 j, void *ctx)
 static long kv_match_rung_step(__u32 i, void *ctx)
 {
 	struct kv_steer *st = kv_steer_of(ctx);
-	__u32 at = (st->query.n_rungs - 1 - i) & (KV_MAX_RUNGS - 1);
+	__u32 at = kv_index(st->query.n_rungs - 1 - i, KV_MAX_RUNGS);
 	struct kv_prefix *p;
 
 	st->depth = st->query.rungs[at].depth;
@@ -146,14 +145,14 @@ KV_INLINE void kv_match_session(struct kv_steer *st)
 static long kv_score_step(__u32 i, void *ctx)
 {
 	struct kv_steer *st = kv_steer_of(ctx);
-	__u32 id = st->candidate[i & (KV_MAX_BACKENDS - 1)];
+	__u32 id = st->candidate[kv_index(i, KV_MAX_BACKENDS)];
 	struct kv_backend *b = kv_world_backend(id);
 	__u64 wait, cost, tie;
 	__u32 match;
 
 	if (!b)
 		return 0;
-	match = st->match[id & (KV_MAX_BACKENDS - 1)];
+	match = st->match[kv_index(id, KV_MAX_BACKENDS)];
 	wait = kv_wait(b, st->now);
 	cost = kv_time(wait * 1024 + (__u64)kv_left(st->need, match) * st->weight, b);
 	/* The cache that has taken in least is the one with room for a new conversation. */
@@ -206,7 +205,7 @@ KV_INLINE void kv_choose_cost(struct kv_steer *st)
 
 KV_INLINE __u32 kv_candidate(const struct kv_steer *st, __u32 at)
 {
-	return st->candidate[at & (KV_MAX_BACKENDS - 1)];
+	return st->candidate[kv_index(at, KV_MAX_BACKENDS)];
 }
 
 /* Two at random, the less loaded of them: what is left when nothing can be known of a request.
@@ -277,7 +276,7 @@ static long kv_key_step(__u32 i, void *ctx)
 {
 	struct kv_steer *st = kv_steer_of(ctx);
 
-	i &= KV_MAX_RUNGS - 1;
+	i = kv_index(i, KV_MAX_RUNGS);
 	st->key = st->query.rungs[i].hash;
 	return st->query.rungs[i].depth >= st->floor;
 }
@@ -360,7 +359,7 @@ KV_ENTRY int kv_steer_decide(struct kv_steer *st)
 	if (!b)
 		return -ENOENT;
 	st->choice.backend = st->pick;
-	st->choice.matched = st->match[st->pick & (KV_MAX_BACKENDS - 1)];
+	st->choice.matched = st->match[kv_index(st->pick, KV_MAX_BACKENDS)];
 	st->choice.own = kv_left(st->need, st->choice.matched);
 	st->choice.wait = kv_saturate(kv_wait(b, st->now));
 	return 0;
