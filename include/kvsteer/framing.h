@@ -524,16 +524,19 @@ KV_INLINE void kv_framing_fast_name(struct kv_framing *f, const __u8 *buf)
 /* The text up to the end of its line, 64 bytes at most. */
 KV_INLINE void kv_framing_fast_text(struct kv_framing *f, const __u8 *buf)
 {
-	__u32 start = f->at, at, i;
-	__u64 hit = 0;
+	__u32 start = f->at, skip = start & 7, at, i;
+	__u64 hit = 0, before = (1ull << 8 * skip) - 1;
 
 	if (start > KV_TOKEN_MAX)
 		return;
+	/* By aligned words, which a stack demands: the bytes before become spaces. */
+	start -= skip;
 	buf += start;
 	for (i = 0; i < KV_UNIT; i += 8) {
-		hit = kv_control_bytes(kv_word_at(buf, i));
+		hit = kv_control_bytes((kv_word_at(buf, i) & ~before) | (KV_BYTES(' ') & before));
 		if (hit)
 			break;
+		before = 0;
 	}
 	f->at = i + (hit ? kv_first_byte(hit) : 0);
 	kv_forget();
@@ -542,7 +545,7 @@ KV_INLINE void kv_framing_fast_text(struct kv_framing *f, const __u8 *buf)
 		at += 2;
 		f->state = KV_FRAMING_LINE;
 	}
-	kv_framing_count(f, at);
+	kv_framing_count(f, at - skip);
 	f->at = start + at;
 }
 
@@ -569,7 +572,8 @@ static long kv_framing_step(__u32 i, void *ctx)
 {
 	struct kv_framing_loop *c = ctx;
 	struct kv_framing *f = c->f;
-	__u8 buf[KV_TOKEN_MAX + KV_UNIT + 8] = {0};
+	__u64 words[(KV_TOKEN_MAX + KV_UNIT) / 8 + 1] = {0};
+	__u8 *buf = (__u8 *)words;
 	__u32 n = c->len - f->done;
 
 	(void)i;
