@@ -49,8 +49,8 @@ kv_up() {
 kv_start() {
 	local ns=$1 log=$2
 	shift 2
-	# bats waits for whoever holds its descriptor 3
-	kv_in "$ns" "$@" >>"$log" 2>&1 3>&- &
+	# not by kv_in: $! must be the command itself. bats waits for whoever holds its descriptor 3.
+	nsenter --net="/run/netns/$ns" "$@" >>"$log" 2>&1 3>&- &
 	echo $! >>"$KV_RUN/pids"
 	disown
 	KV_STARTED=$!
