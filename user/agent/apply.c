@@ -119,12 +119,16 @@ static int apply_change(struct agent *agent, const struct kv_config *to,
 	const struct kv_config_service *service =
 		change->new_service ? change->new_service : change->old_service;
 	__u32 id = service ? service_find(agent, service->name) : KV_NONE;
+	int err;
 
 	switch (change->type) {
 	case KV_CHANGE_INSTANCE:
 		return 0; /* read from the configuration wherever it is used */
 	case KV_CHANGE_SERVICE_ADDED:
-		return service_add(agent, to, change->new_service);
+		err = service_add(agent, to, change->new_service);
+		if (err)
+			service_undo_add(agent, change->new_service);
+		return err;
 	case KV_CHANGE_SERVICE_REMOVED:
 		service_remove(agent, id);
 		return 0;

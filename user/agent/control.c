@@ -237,6 +237,7 @@ int control_open(struct agent *agent, const char *path)
 	struct sockaddr_un sa = {.sun_family = AF_UNIX};
 	struct control *control = calloc(1, sizeof(*control));
 	char dir[sizeof(sa.sun_path)];
+	struct stat st;
 	char *slash;
 	mode_t mask;
 	int err;
@@ -252,7 +253,8 @@ int control_open(struct agent *agent, const char *path)
 		mkdir(dir, 0755);
 	}
 	/* We hold the lock of this instance: a socket that is there is a dead agent's. */
-	unlink(path);
+	if (!lstat(path, &st) && S_ISSOCK(st.st_mode))
+		unlink(path);
 	mask = umask(0077);
 	control->listener = evconnlistener_new_bind(agent->base, on_accept, control,
 						    LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC,

@@ -79,12 +79,12 @@ int route_get(struct nl_sock *sock, const __u32 addr[4], struct route_info *ret)
 		.rtm_dst_len = v4 ? 32 : 128,
 	};
 	struct route_info found = {};
+	struct nl_cb *base = nl_socket_get_cb(sock), *cb = nl_cb_clone(base);
 	struct nl_msg *msg;
-	struct nl_cb *cb;
 	int err = -NLE_NOMEM;
 
 	msg = nlmsg_alloc_simple(RTM_GETROUTE, NLM_F_REQUEST);
-	cb = nl_cb_clone(nl_socket_get_cb(sock));
+	nl_cb_put(base);
 	if (msg && cb) {
 		err = nlmsg_append(msg, &head, sizeof(head), NLMSG_ALIGNTO);
 		if (!err)

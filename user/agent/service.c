@@ -19,7 +19,7 @@ __u32 service_find(const struct agent *agent, const char *name)
 __u32 backend_find(const struct agent *agent, const char *name)
 {
 	for (__u32 i = 0; i < agent->dp.max_backends; i++)
-		if (agent->dp.backends[i].state != KV_BACKEND_FREE &&
+		if (agent->dp.backends[i].state != KV_BACKEND_FREE && !agent->pools[i].removing &&
 		    !strcmp(agent->dp.backends[i].name, name))
 			return i;
 	return KV_NONE;
@@ -93,7 +93,7 @@ int service_add(struct agent *agent, const struct kv_config *config,
 		const struct kv_config_service *from)
 {
 	struct kv_service *service;
-	__u32 id = 0, added = 0;
+	__u32 id = 0;
 	int err = 0;
 
 	while (id < KV_MAX_SERVICES && agent->dp.services[id].flags)
@@ -106,22 +106,25 @@ int service_add(struct agent *agent, const struct kv_config *config,
 	memset(service, 0, sizeof(*service));
 	memcpy(service->name, from->name, sizeof(service->name));
 	service_update(agent, id, from);
-	for (; !err && added < from->n_backends; added++)
-		err = backend_add(agent, config, id, &from->backends[added]);
-	if (!err) {
-		kv_write_once(service->flags, KV_SERVICE_UP);
-		err = service_listen(agent, config, id, from);
-	}
+	kv_write_once(service->flags, KV_SERVICE_UP);
+	for (__u32 i = 0; !err && i < from->n_backends; i++)
+		err = backend_add(agent, config, id, &from->backends[i]);
 	if (!err)
-		return 0;
-	while (added--) {
-		__u32 backend = backend_find(agent, from->backends[added].name);
-
-		if (backend != KV_NONE)
-			backend_remove(agent, backend);
-	}
-	kv_write_once(service->flags, 0);
+		err = service_listen(agent, config, id, from);
 	return err;
+}
+
+void service_undo_add(struct agent *agent, const struct kv_config_service *from)
+{
+	__u32 id = service_find(agent, from->name);
+
+	if (id != KV_NONE)
+		service_remove(agent, id);
+	for (__u32 i = 0; i < from->n_backends; i++) {
+		id = backend_find(agent, from->backends[i].name);
+		if (id != KV_NONE)
+			backend_remove(agent, id);
+	}
 }
 
 void service_remove(struct agent *agent, __u32 id)

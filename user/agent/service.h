@@ -10,11 +10,13 @@ int service_set_all(struct agent *agent, const struct kv_config *config);
 
 /* id of the service of this name; KV_NONE: there is none */
 __u32 service_find(const struct agent *agent, const char *name);
-/* id of a backend that is not FREE */
+/* id of a backend that is neither FREE nor being removed */
 __u32 backend_find(const struct agent *agent, const char *name);
 
 int service_add(struct agent *agent, const struct kv_config *config,
 		const struct kv_config_service *from);
+/* After an error of service_add. */
+void service_undo_add(struct agent *agent, const struct kv_config_service *from);
 /* Policy, floor, body limit: effective with the next decision. */
 void service_update(struct agent *agent, __u32 id, const struct kv_config_service *from);
 /* Opens the addresses that are new, closes those that are not listed any more. */
