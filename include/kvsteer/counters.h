@@ -22,6 +22,7 @@
 	X(agent_no_backend, "no backend that takes new requests")                                  \
 	X(agent_no_upstream, "no idle upstream to the chosen backend")                             \
 	X(agent_options, "TCP options of the two sides do not match")                              \
+	X(agent_family, "client and backend are of different IP versions")                         \
 	X(agent_clients_full, "client flow table full")                                            \
 	X(agent_draining, "service is draining")                                                   \
 	/* hints */                                                                                \
@@ -49,6 +50,7 @@
 	X(home_muted, "packets of sleeping home sockets held back")                                \
 	X(home_ack_copies, "acknowledgements copied to a home socket that had not seen them")      \
 	X(drop_out_of_order, "response segment out of order while framing must see every byte")    \
+	X(drop_hole, "segment ahead of a hole, of a client connection that is between requests")   \
 	X(drop_stale, "segment of an earlier lend")                                                \
 	X(drop_early_request, "bytes of the next request before this response is complete")        \
 	X(drop_unsent_ack, "acknowledgement of bytes never sent")                                  \

@@ -17,8 +17,8 @@
 #define KV_MAGIC 0x6b767374 /* "kvst" */
 
 #define KV_MAX_SERVICES 16
-#define KV_MAX_BACKENDS 256	    /* per instance; ids 0 … 255 */
-#define KV_MAX_UPSTREAMS 1024	    /* per backend, bound of the pool bitmap */
+#define KV_MAX_BACKENDS 256   /* per instance; ids 0 … 255 */
+#define KV_MAX_UPSTREAMS 1024 /* per backend, bound of the pool bitmap */
 #define KV_POOL_WORDS (KV_MAX_UPSTREAMS / 64)
 #define KV_MAX_RUNGS 32
 #define KV_HOLDERS 8
@@ -57,12 +57,12 @@ struct kv_query {
 
 /* How it was decided. */
 struct kv_choice {
-	__u32 backend; /* KV_NONE: no backend takes requests */
-	__u32 matched; /* tokens believed cached there */
-	__u32 best;    /* tokens of the longest match anywhere */
-	__u32 own;     /* tokens of prefill this request costs there */
-	__u32 wait;    /* tokens queued there before it */
-	__u32 price;   /* p of the price policy, in 1/1024 */
+	__u32 backend;	/* KV_NONE: no backend takes requests */
+	__u32 matched;	/* tokens believed cached there */
+	__u32 best;	/* tokens of the longest match anywhere */
+	__u32 own;	/* tokens of prefill this request costs there */
+	__u32 wait;	/* tokens queued there before it */
+	__u32 price;	/* p of the price policy, in 1/1024 */
 	__u32 intended; /* backend to be learned as home: the choice, unless diverted */
 	__u32 zero;
 };
@@ -142,7 +142,7 @@ struct kv_service {
 };
 
 enum kv_backend_state {
-	KV_BACKEND_FREE,     /* the id is not in use */
+	KV_BACKEND_FREE, /* the id is not in use */
 	KV_BACKEND_UP,
 	KV_BACKEND_DOWN,     /* cannot be reached: tried again by the agent */
 	KV_BACKEND_DRAINING, /* finishes what it has, gets no new request */
@@ -153,16 +153,16 @@ enum kv_backend_state {
 struct kv_backend {
 	char name[KV_NAME_LEN];
 	__u32 addr[4];
-	__u16 port; /* network byte order */
-	__u16 path; /* KV_PATH_* */
+	__u16 port;    /* network byte order */
+	__u16 path;    /* KV_PATH_* */
 	__u32 ifindex; /* interface towards it */
 	__u32 state;
 	__u32 service;
-	__u32 epoch; /* raised whenever its cache is lost */
+	__u32 epoch;	   /* raised whenever its cache is lost */
 	__u32 head_tokens; /* largest request queued since the queue was empty (steer.h) */
-	__u64 clock; /* tokens that have entered the front of its cache */
-	__u64 capacity; /* tokens of its cache */
-	__u64 rate; /* prefill tokens per second */
+	__u64 clock;	   /* tokens that have entered the front of its cache */
+	__u64 capacity;	   /* tokens of its cache */
+	__u64 rate;	   /* prefill tokens per second */
 	/* load: exact, tied to the flows' life */
 	__u64 inflight_tokens; /* uncached prompt tokens dispatched and not yet answered */
 	__u64 inflight_requests;
@@ -197,7 +197,7 @@ struct kv_upstream {
 	__u32 zero;
 	struct kv_tuple key;
 	struct kv_tuple client; /* valid while RELAY or LENT */
-	__u64 last_ns; /* last claim or return, CLOCK_MONOTONIC */
+	__u64 last_ns;		/* last claim or return, CLOCK_MONOTONIC */
 };
 
 /* What was dispatched on a slot's request: charged and learned until settled.
@@ -225,15 +225,15 @@ enum kv_client_state {
 /* kv_pair.seen */
 #define KV_SEEN_CLIENT_FIN 1u
 #define KV_SEEN_BACKEND_FIN 2u
-#define KV_SEEN_RESPONSE 4u   /* first response byte */
-#define KV_SEEN_NO_REUSE 8u   /* the upstream must not be pooled again */
-#define KV_SEEN_ANSWERED 16u  /* the final response has begun: its queue share is given back */
+#define KV_SEEN_RESPONSE 4u  /* first response byte */
+#define KV_SEEN_NO_REUSE 8u  /* the upstream must not be pooled again */
+#define KV_SEEN_ANSWERED 16u /* the final response has begun: its queue share is given back */
 
 /* One lent pair; lives in the client's entry and under its lock. Sequence numbers are the
  * client's wire ones unless the name says otherwise. */
 struct kv_pair {
 	__u32 slot;
-	__u32 gen;	 /* = the slot's while this pair lives */
+	__u32 gen;	      /* = the slot's while this pair lives */
 	__u32 to_backend_seq; /* added to seq from client to backend, taken off ack back */
 	__u32 to_backend_ack; /* added to ack from client to backend, taken off seq back */
 	__u32 req_start;
@@ -246,7 +246,7 @@ struct kv_pair {
 	__u32 resp_acked;
 	__u32 fin_seq; /* sequence number of the client's FIN, if seen */
 	__u32 head_len;
-	__u32 relayed_from; /* agent lane: home write_seq of C and copied_seq of U … */
+	__u32 relayed_from;   /* agent lane: home write_seq of C and copied_seq of U … */
 	__u32 relayed_copied; /* … before the first response byte */
 	/* timestamps are regenerated: our clock and that home socket's offset */
 	__u32 client_tsoff;
@@ -300,11 +300,11 @@ struct kv_event {
 /* ---- agent to kernel ----------------------------------------------------------------- */
 
 enum kv_call_op {
-	KV_CALL_DECIDE = 1, /* query → choice, charged and learned */
-	KV_CALL_SETTLE_FAILED, /* slot's dispatch: take charges and tentative entries back */
+	KV_CALL_DECIDE = 1,	 /* query → choice, charged and learned */
+	KV_CALL_SETTLE_FAILED,	 /* slot's dispatch: take charges and tentative entries back */
 	KV_CALL_SETTLE_ANSWERED, /* slot's dispatch: first response byte */
 	KV_CALL_SETTLE_FINISHED, /* slot's dispatch: response ended */
-	KV_CALL_UNDO, /* call.dispatch, for a decision that never got a slot */
+	KV_CALL_UNDO,		 /* call.dispatch, for a decision that never got a slot */
 };
 
 /* The one value of map kv_call: written by the agent, then its program kv_agent_call runs. */

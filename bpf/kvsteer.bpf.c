@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * kvsteer's kernel programs.
+ *
+ *	kv_ingress	tc ingress of every interface of the gateway
+ *	kv_egress	tc egress of the same
+ *	kv_agent_call	the agent's way into the same steering code (BPF_PROG_RUN)
+ *	kv_home_exists	asks whether the kernel still has a socket of a tuple (BPF_PROG_TEST_RUN)
+ *
+ * One packet's way: packet.bpf.h reads it; a connection of ours is a client's (its local side is a
+ *service) or an upstream (its tuple has a slot). If lent, client.bpf.h or backend.bpf.h move the
+ *pair on and rewrite.bpf.h sends the segment to the other side. If not, sequence numbers are
+ *shifted between wire and home socket and the kernel's TCP does the rest; a client's payload may
+ *begin a request, which express.bpf.h looks at first.
+ *
+ * What is not understood goes to the stack. Nothing is dropped without a counter that says why.
+ * docs/design.md has the invariants.
+ */
+#include "lib/express.bpf.h"
+#include "lib/client.bpf.h"
+#include "lib/backend.bpf.h"
+#include "lib/relay.bpf.h"
+
+char _license[] SEC("license") = "Dual BSD/GPL";
+
+/* Service of a local address and port; KV_NONE: none. */
+KV_INLINE __u32 kv_service_of(const struct kv_tuple *key)
+{
+	struct kv_listen at = {.port = key->local_port};
+	__u32 *id;
+
+	__builtin_memcpy(at.addr, key->local, 16);
+	id = bpf_map_lookup_elem(&kv_service_ids, &at);
+	if (!id) {
+		__builtin_memset(at.addr, 0, 16);
+		id = bpf_map_lookup_elem(&kv_service_ids, &at);
+	}
+	return id ? *id : KV_NONE;
+}
+
+/* ---- clients ---- */
+
+/* What a connection that is not lent is shifted by. */
+struct kv_shift {
+	__u32 rx;
+	__u32 tx;
+	__u32 state;
+	__u32 fin_seq;
+	bool fin; /* the client's FIN went to a backend, the home socket has not seen it */
+};
+
+KV_INLINE void kv_client_shift(struct kv_client *c, const struct kv_tuple *key, struct kv_shift *s)
+{
+	bpf_spin_lock(&c->lock);
+	if (kv_tuple_equal(&c->key, key)) {
+		s->rx = c->rx_bypass;
+		s->tx = c->tx_bypass;
+		s->state = c->state;
+		s->fin = c->pair.seen & KV_SEEN_CLIENT_FIN;
+		s->fin_seq = c->pair.fin_seq;
+	}
+	bpf_spin_unlock(&c->lock);
+}
+
+/* A new connection of the same tuple. While the old home socket lives it answers for itself (RFC
+ * 5961, section 4); when it is gone, so are its shifts. */
+static __noinline int kv_client_syn(struct __sk_buff *skb, const struct kv_packet *p,
+				    struct kv_client *c)
+{
+	struct kv_home h = {};
+
+	if (c->state != KV_CLIENT_LENT && kv_home_read(skb, &p->key, &h))
+		bpf_map_delete_elem(&kv_clients, &p->key);
+	return TC_ACT_OK;
+}
+
+/* The client's FIN went to a backend. Its home socket learns of it from the client's next empty
+ * segment, which stands right behind the FIN: that is made the FIN's retransmission. */
+static __noinline void kv_client_fin_again(struct __sk_buff *skb, struct kv_packet *p,
+					   const struct kv_shift *s)
+{
+	struct kv_home h = {};
+
+	if (p->payload_len || p->flags & (KV_FIN | KV_RST) || p->seq != s->fin_seq + 1)
+		return;
+	if (kv_home_read(skb, &p->key, &h) || h.rcv_nxt + s->rx != s->fin_seq)
+		return;
+	p->seq--;
+	p->flags |= KV_FIN;
+}
+
+static __noinline int kv_client_home(struct __sk_buff *skb, struct kv_packet *p,
+				     const struct kv_shift *s)
+{
+	struct kv_rewrite r = {.seq_delta = -s->rx, .ack_delta = -s->tx, .window = p->window};
+	__u32 seq = p->seq;
+
+	if (s->fin)
+		kv_client_fin_again(skb, p, s);
+	r.flags = p->flags;
+	if (!(r.seq_delta | r.ack_delta) && p->seq == seq)
+		return TC_ACT_OK;
+	if (kv_rewrite_apply(skb, p, &r)) {
+		kv_bump(KV_CNT_drop_rewrite);
+		return TC_ACT_SHOT;
+	}
+	return TC_ACT_OK;
+}
+
+/* The ack of a segment whose payload is a lent request's: for the home socket its payload becomes
+ * an old one, which TCP acknowledges (muted) and ignores. */
+static __noinline int kv_client_ack_copy(struct __sk_buff *skb, struct kv_packet *p,
+					 const struct kv_shift *s)
+{
+	struct kv_rewrite r = {
+		.seq_delta = -s->rx - p->payload_len,
+		.ack_delta = -s->tx,
+		.window = p->window,
+		.flags = p->flags & ~KV_FIN,
+	};
+
+	skb->tc_index = 0;
+	return kv_rewrite_apply(skb, p, &r) ? TC_ACT_SHOT : TC_ACT_OK;
+}
+
+static __noinline int kv_client_ingress(struct __sk_buff *skb, struct kv_packet *p, __u32 service)
+{
+	struct kv_client *c = bpf_map_lookup_elem(&kv_clients, &p->key);
+	struct kv_shift s = {};
+	int act;
+
+	if (!c)
+		return p->payload_len && !p->fragment ? kv_express(skb, p, service, 0, 0)
+						      : KV_TO_HOME;
+	if (p->flags & KV_SYN)
+		return kv_client_syn(skb, p, c);
+	if (p->fragment) {
+		kv_bump(KV_CNT_drop_fragment);
+		return TC_ACT_SHOT;
+	}
+	kv_client_shift(c, &p->key, &s);
+	if (skb->tc_index == KV_TC_HOME_ACK)
+		return kv_client_ack_copy(skb, p, &s);
+	if (s.state == KV_CLIENT_LENT) {
+		act = kv_from_client(skb, p, c);
+		if (act != KV_TO_HOME)
+			return act;
+		kv_client_shift(c, &p->key, &s); /* it has just been returned */
+	}
+	c->ifindex = skb->ifindex;
+	c->path = skb->ifindex == kv_config.lo_ifindex ? KV_PATH_LOCAL : 0;
+	if (p->payload_len && s.state == KV_CLIENT_HOME && !(p->flags & KV_RST)) {
+		act = kv_express(skb, p, service, s.rx, s.tx);
+		if (act != KV_TO_HOME)
+			return act;
+	}
+	return kv_client_home(skb, p, &s);
+}
+
+/* ---- upstreams ---- */
+
+static __noinline int kv_upstream_ingress(struct __sk_buff *skb, struct kv_packet *p, __u32 slot)
+{
+	struct kv_upstream *u = kv_slot(slot);
+	int act;
+
+	if (!u)
+		return TC_ACT_OK;
+	if (p->fragment) {
+		kv_bump(KV_CNT_drop_fragment);
+		return TC_ACT_SHOT;
+	}
+	if (u->state == KV_UP_LENT)
+		return kv_from_backend(skb, p, u, slot);
+	if (u->state == KV_UP_RELAY && p->payload_len && !(p->flags & KV_RST)) {
+		act = kv_from_backend_relay(skb, p, u, slot);
+		if (act != KV_TO_HOME)
+			return act;
+	}
+	if (kv_rewrite_home(skb, p, -u->rx_bypass, -u->tx_bypass)) {
+		kv_bump(KV_CNT_drop_rewrite);
+		return TC_ACT_SHOT;
+	}
+	return TC_ACT_OK;
+}
+
+SEC("tc")
+int kv_ingress(struct __sk_buff *skb)
+{
+	struct kv_scratch *scratch = kv_scratch_get();
+	struct kv_packet *p;
+	__u32 service, *slot;
+	int act;
+
+	if (!scratch)
+		return TC_ACT_OK;
+	p = &scratch->packet;
+	if (kv_packet_parse(skb, p, true))
+		return TC_ACT_OK;
+	service = kv_service_of(&p->key);
+	if (service != KV_NONE) {
+		act = kv_client_ingress(skb, p, service);
+		return act == KV_TO_HOME ? TC_ACT_OK : act;
+	}
+	slot = bpf_map_lookup_elem(&kv_upstream_ids, &p->key);
+	return slot ? kv_upstream_ingress(skb, p, *slot) : TC_ACT_OK;
+}
+
+/* ---- egress: home sockets speak, if they may ---- */
+
+KV_INLINE int kv_mute(void)
+{
+	kv_bump(KV_CNT_home_muted);
+	/* Not SHOT: TCP takes that for congestion of this host, and the home socket's window would
+	 * shrink. */
+	return TC_ACT_STOLEN;
+}
+
+static __noinline int kv_home_egress(struct __sk_buff *skb, const struct kv_packet *p, __u32 rx,
+				     __u32 tx)
+{
+	if (kv_rewrite_home(skb, p, tx, rx)) {
+		kv_bump(KV_CNT_drop_rewrite);
+		return TC_ACT_SHOT;
+	}
+	return TC_ACT_OK;
+}
+
+SEC("tc")
+int kv_egress(struct __sk_buff *skb)
+{
+	struct kv_scratch *scratch = kv_scratch_get();
+	struct kv_shift s = {};
+	struct kv_upstream *u;
+	struct kv_client *c;
+	struct kv_packet *p;
+	__u32 *slot;
+
+	if (skb->tc_index == KV_TC_SPLICED) {
+		skb->tc_index = 0;
+		return TC_ACT_OK;
+	}
+	if (!scratch)
+		return TC_ACT_OK;
+	p = &scratch->packet;
+	if (kv_packet_parse(skb, p, false) || p->flags & KV_SYN)
+		return TC_ACT_OK;
+	if (kv_service_of(&p->key) != KV_NONE) {
+		c = bpf_map_lookup_elem(&kv_clients, &p->key);
+		if (!c)
+			return TC_ACT_OK;
+		kv_client_shift(c, &p->key, &s);
+		return s.state == KV_CLIENT_LENT ? kv_mute() : kv_home_egress(skb, p, s.rx, s.tx);
+	}
+	slot = bpf_map_lookup_elem(&kv_upstream_ids, &p->key);
+	u = slot ? kv_slot(*slot) : NULL;
+	if (!u)
+		return TC_ACT_OK;
+	return u->state == KV_UP_LENT ? kv_mute()
+				      : kv_home_egress(skb, p, u->rx_bypass, u->tx_bypass);
+}
+
+/* ---- the agent's ---- */
+
+KV_MAP(kv_agent_steer, BPF_MAP_TYPE_ARRAY, 1, __u32, struct kv_steer, 0);
+
+SEC("syscall")
+int kv_agent_call(void *ctx)
+{
+	__u32 zero = 0, slot;
+	struct kv_call *call = bpf_map_lookup_elem(&kv_call, &zero);
+	struct kv_steer *steer = bpf_map_lookup_elem(&kv_agent_steer, &zero);
+	struct kv_dispatch *d;
+
+	if (!call || !steer)
+		return 1;
+	if (call->op == KV_CALL_DECIDE) {
+		steer->query = call->dispatch.query;
+		if (!kv_steer_decide(steer))
+			kv_steer_commit(steer, &call->dispatch);
+		call->choice = steer->choice;
+		return 0;
+	}
+	if (call->op == KV_CALL_UNDO) {
+		kv_dispatch_failed(&call->dispatch);
+		return 0;
+	}
+	slot = call->slot;
+	d = bpf_map_lookup_elem(&kv_dispatches, &slot);
+	if (!d)
+		return 1;
+	if (call->op == KV_CALL_SETTLE_ANSWERED)
+		kv_dispatch_answered(d);
+	else if (call->op == KV_CALL_SETTLE_FINISHED)
+		kv_dispatch_finished(d);
+	else
+		kv_dispatch_failed(d);
+	return 0;
+}
+
+/* Test-run with a packet that begins with a struct kv_tuple: 1 if this network namespace has a
+ * socket of it, in whatever state, TIME-WAIT included; 0 if none, or only a listener. */
+SEC("tc")
+int kv_home_exists(struct __sk_buff *skb)
+{
+	struct kv_tuple key;
+	struct bpf_sock *sk;
+	int exists;
+
+	if (bpf_skb_load_bytes(skb, 0, &key, sizeof(key)))
+		return 0;
+	sk = kv_home_find(skb, &key);
+	if (!sk)
+		return 0;
+	exists = sk->state != TCP_LISTEN;
+	bpf_sk_release(sk);
+	return exists;
+}

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Segments from a backend: of a lent pair, or of an upstream that the agent talks through (RELAY),
+ * whose response is followed here and lent in mid-flight.
+ *
+ * Positions here are the client's wire ones: cseq, cack. The framing's frontier is pair.resp_next:
+ * every byte before it has been framed. Inside a body of known length nothing needs looking at, so
+ * segments may come in any order and a hole is framed over; where bytes must be looked at they must
+ * come in order.
+ */
+#ifndef KVSTEER_BACKEND_BPF_H
+#define KVSTEER_BACKEND_BPF_H
+
+#include "client.bpf.h"
+
+/* Runs the framing in scratch over bytes of the payload; Returns the bytes it took. */
+KV_GLOBAL int kv_frame(struct __sk_buff *skb, const struct kv_packet *p, __u32 off, __u32 len)
+{
+	struct kv_source s = {.skb = skb};
+	struct kv_scratch *scratch = kv_scratch_get();
+
+	if (!scratch || !p)
+		return 0;
+	s.base = kv_payload_off(p);
+	s.len = p->payload_len;
+	return kv_framing_run(&scratch->framing, &s, off, len);
+}
+
+/* Takes a segment at position seq into the framing. 0: *next is the new frontier and *keep the
+ * payload that belongs to this response; -1: it comes too early, and is to be sent again in order.
+ */
+KV_GLOBAL int kv_frame_segment(struct __sk_buff *skb, const struct kv_packet *p, __u32 seq,
+			       __u32 *next, __u32 *keep)
+{
+	struct kv_scratch *scratch = kv_scratch_get();
+	__u32 skip = 0, used;
+
+	if (!scratch || !p || !next || !keep)
+		return -1;
+	*keep = p->payload_len;
+	if (kv_seq_after(seq, *next)) {
+		__u32 hole = seq - *next;
+
+		if (kv_framing_needs_bytes(&scratch->framing) || kv_framing_done(&scratch->framing))
+			return -1;
+		if (!kv_framing_until_close(&scratch->framing) && hole > scratch->framing.left)
+			return -1;
+		kv_frame(skb, p, 0, hole); /* no byte of it is read */
+		*next = seq;
+	} else {
+		skip = *next - seq;
+		if (skip >= p->payload_len)
+			return 0;
+	}
+	used = kv_frame(skb, p, skip, p->payload_len - skip);
+	*next += used;
+	if (used < p->payload_len - skip)
+		*keep = skip + used;
+	return 0;
+}
+
+/* ---- lent ---- */
+
+/* Backend's RST, under the lock. How it ends depends on what the client has been told already. */
+KV_INLINE void kv_backend_failed(struct kv_client *c, struct kv_step *s)
+{
+	struct kv_pair *pair = &c->pair;
+
+	s->ended = 1;
+	kv_drop(s, KV_CNT_broken_response);
+	if (pair->seen & KV_SEEN_RESPONSE) {
+		s->end.event = KV_EVENT_RESET_CLIENT;
+		kv_pair_end(c, &s->end, pair->req_acked, pair->resp_sent, KV_CLIENT_AGENT);
+		return;
+	}
+	s->end.failed = 1;
+	if (pair->req_acked == pair->req_start && pair->head_len) {
+		/* Nothing acknowledged: the client sends all of it again, and another backend
+		 * serves it. */
+		s->why = KV_CNT_retry_forgotten;
+		s->end.event = KV_EVENT_CLOSE_UPSTREAM;
+		kv_pair_end(c, &s->end, pair->req_start, pair->resp_start, KV_CLIENT_HOME);
+		return;
+	}
+	s->why = KV_CNT_broken_before_response;
+	s->end.event = KV_EVENT_BAD_GATEWAY;
+	kv_pair_end(c, &s->end, pair->req_acked, pair->resp_start, KV_CLIENT_AGENT);
+}
+
+/* One segment's way through: looked at under the lock, framed outside, committed under the lock. */
+struct kv_backend_view {
+	const struct kv_tuple *client;
+	__u32 slot;
+	__u32 gen;
+	__u32 cseq;
+	__u32 before; /* frontier when looked at */
+	__u32 next;   /* and after framing */
+};
+
+/* Under the lock: is it a segment of this pair, and where does the framing stand? */
+KV_INLINE void kv_backend_look(struct kv_client *c, const struct kv_packet *p,
+			       struct kv_backend_view *v, struct kv_framing *framing,
+			       struct kv_step *s)
+{
+	struct kv_pair *pair = &c->pair;
+
+	if (!kv_pair_is(c, v->client, v->slot, v->gen)) {
+		kv_drop(s, KV_CNT_drop_race);
+		return;
+	}
+	v->cseq = p->seq - pair->to_backend_ack;
+	v->before = pair->resp_next;
+	v->next = pair->resp_next;
+	if (p->flags & KV_RST) {
+		/* exactly what we wait for, or near it: RFC 5961 */
+		if (v->cseq - pair->resp_next < KV_RST_WINDOW)
+			kv_backend_failed(c, s);
+		else
+			kv_drop(s, KV_CNT_drop_stale);
+		return;
+	}
+	/* Bytes of the answer to an earlier client of this upstream: never to this one. */
+	if (kv_seq_before(v->cseq, pair->resp_start) && p->payload_len) {
+		kv_drop(s, KV_CNT_drop_stale);
+		return;
+	}
+	*framing = pair->response;
+}
+
+/* The backend's FIN, in its place. It ends a close-delimited response, or breaks another off: the
+ * client gets what has come, and then its home socket's FIN. Under the lock; true: the pair is
+ * over. */
+KV_INLINE bool kv_backend_fin(struct kv_client *c, struct kv_step *s)
+{
+	struct kv_pair *pair = &c->pair;
+
+	if (!(pair->seen & KV_SEEN_RESPONSE)) {
+		kv_backend_failed(c, s);
+		return true;
+	}
+	pair->seen |= KV_SEEN_BACKEND_FIN;
+	if (!kv_framing_done(&pair->response)) {
+		s->broken = !kv_framing_until_close(&pair->response);
+		kv_framing_end(&pair->response);
+	}
+	return false;
+}
+
+/* Under the lock again: the framing's progress, the acks, the end. */
+KV_INLINE void kv_backend_commit(struct kv_client *c, const struct kv_packet *p,
+				 const struct kv_backend_view *v, const struct kv_framing *framing,
+				 __u32 tsval, struct kv_step *s)
+{
+	struct kv_pair *pair = &c->pair;
+	__u32 cack = p->ack - pair->to_backend_seq;
+	__u32 sent = pair->req_sent + (pair->seen & KV_SEEN_CLIENT_FIN ? 1 : 0);
+
+	if (!kv_pair_is(c, v->client, v->slot, v->gen) || pair->resp_next != v->before) {
+		kv_drop(s, KV_CNT_drop_race);
+		return;
+	}
+	if (kv_seq_after(cack, sent)) {
+		kv_drop(s, KV_CNT_drop_unsent_ack);
+		return;
+	}
+	pair->req_acked = kv_seq_max(pair->req_acked, kv_seq_min(cack, pair->req_sent));
+	if (tsval && (__s32)(tsval - pair->backend_tsval) > 0)
+		pair->backend_tsval = tsval;
+	if (p->payload_len) {
+		pair->response = *framing;
+		pair->resp_next = v->next;
+		pair->resp_sent = kv_seq_max(pair->resp_sent, v->cseq + s->keep);
+		pair->seen |= KV_SEEN_RESPONSE;
+		if (pair->response.status && !(pair->seen & KV_SEEN_ANSWERED)) {
+			pair->seen |= KV_SEEN_ANSWERED;
+			s->answered = 1;
+		}
+		/* bytes behind the response, or a response before its request has come whole */
+		if (s->keep != p->payload_len || (kv_framing_done(&pair->response) &&
+						  kv_seq_before(pair->req_sent, pair->req_end)))
+			pair->seen |= KV_SEEN_NO_REUSE;
+	}
+	if (p->flags & KV_FIN && pair->resp_next == v->cseq + p->payload_len &&
+	    kv_backend_fin(c, s))
+		return;
+	kv_to_client(pair, p, &s->out);
+	if (kv_pair_complete(pair)) {
+		s->ended = 1;
+		kv_pair_return(c, &s->end);
+	}
+}
+
+static __noinline int kv_from_backend(struct __sk_buff *skb, struct kv_packet *p,
+				      struct kv_upstream *u, __u32 slot)
+{
+	const struct kv_tuple *client = &u->client; /* constant while the slot is claimed */
+	struct kv_backend_view v = {.client = client, .slot = slot, .gen = u->gen};
+	struct kv_client *c = bpf_map_lookup_elem(&kv_clients, client);
+	struct kv_scratch *scratch = kv_scratch_get();
+	__u32 tsval = kv_packet_tsval(skb, p), ifindex = 0, path = 0;
+	struct kv_step *s;
+
+	if (!c || !scratch) {
+		kv_bump(KV_CNT_drop_race);
+		return TC_ACT_SHOT;
+	}
+	s = &scratch->step;
+	kv_step_begin(s, p);
+	bpf_spin_lock(&c->lock);
+	kv_backend_look(c, p, &v, &scratch->framing, s);
+	bpf_spin_unlock(&c->lock);
+	if (s->verdict == KV_V_FORWARD && p->payload_len &&
+	    kv_frame_segment(skb, p, v.cseq, &v.next, &s->keep))
+		kv_drop(s, KV_CNT_drop_out_of_order);
+	if (s->verdict == KV_V_FORWARD) {
+		bpf_spin_lock(&c->lock);
+		kv_backend_commit(c, p, &v, &scratch->framing, tsval, s);
+		ifindex = c->ifindex;
+		path = c->path;
+		bpf_spin_unlock(&c->lock);
+	}
+	if (s->answered)
+		kv_settle_answered(slot);
+	if (s->broken)
+		kv_bump(KV_CNT_broken_response);
+	if (s->ended)
+		kv_pair_settle(&s->end, client);
+	if (s->verdict != KV_V_FORWARD) {
+		kv_bump(s->why);
+		return TC_ACT_SHOT;
+	}
+	if (s->keep != p->payload_len && kv_trim(skb, p, s->keep)) {
+		kv_bump(KV_CNT_drop_after_response);
+		return TC_ACT_SHOT;
+	}
+	s->out.to = *client;
+	if (kv_rewrite_apply(skb, p, &s->out)) {
+		kv_bump(KV_CNT_drop_rewrite);
+		return TC_ACT_SHOT;
+	}
+	kv_bump(KV_CNT_packets_to_client);
+	kv_bump_n(KV_CNT_bytes_to_client, p->payload_len);
+	return kv_send(skb, ifindex, path);
+}
+
+#endif /* KVSTEER_BACKEND_BPF_H */

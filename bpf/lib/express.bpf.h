@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The express lane: a request's first segment is read, decided, and its connection lent, here and
+ * now.
+ *
+ * Everything that is in the way leaves the packet to the home socket, and so to the agent, with a
+ * counter that says why. Nothing is dropped, nothing is half-done: what was claimed is put back.
+ */
+#ifndef KVSTEER_EXPRESS_BPF_H
+#define KVSTEER_EXPRESS_BPF_H
+
+#include "lend.bpf.h"
+
+#define KV_TO_HOME (-1) /* not a TC action: the home socket gets this packet */
+
+/* The lane; the rest is in the scratch's request. */
+KV_GLOBAL int kv_parse(struct __sk_buff *skb, const struct kv_packet *p)
+{
+	struct kv_source s = {.skb = skb};
+	__u32 zero = 0;
+	struct kv_scratch *scratch = kv_scratch_get();
+	struct kv_names *names = bpf_map_lookup_elem(&kv_names, &zero);
+
+	if (!scratch || !names || !p)
+		return KV_LANE_AGENT;
+	s.base = kv_payload_off(p);
+	s.len = p->payload_len;
+	return kv_request_parse(&scratch->request, &s, names);
+}
+
+/* What keeps a request out of the express lane; KV_CNT_MAX: nothing. */
+KV_INLINE enum kv_counter kv_refusal(const struct kv_request *r, int lane,
+				     const struct kv_packet *p, const struct kv_service *service,
+				     __u32 segment)
+{
+	if (lane != KV_LANE_EXPRESS)
+		return r->reason == KV_REASON_head_incomplete ? KV_CNT_agent_head_split
+							      : KV_CNT_agent_head_odd;
+	/* In one wire segment, so that its retransmission is whole too and can be compared
+	 * (client.bpf.h). */
+	if (r->head_len > segment)
+		return KV_CNT_agent_head_split;
+	if (r->body_len > service->body_limit)
+		return KV_CNT_agent_too_large;
+	if (p->payload_len > r->head_len + r->body_len)
+		return KV_CNT_agent_pipelined;
+	if (service->flags & KV_SERVICE_DRAINING)
+		return KV_CNT_agent_draining;
+	if (r->completion && r->hint_state != KV_HINT_OK && !r->session)
+		return KV_CNT_agent_no_hint;
+	return KV_CNT_MAX;
+}
+
+KV_INLINE void kv_query_from(struct kv_query *q, const struct kv_request *r, __u32 service)
+{
+	bool hinted = r->hint_state == KV_HINT_OK;
+
+	q->service = service;
+	q->session = r->session;
+	q->exclude = KV_NONE;
+	q->total = hinted ? r->hint.total : 0;
+	q->n_rungs = hinted ? r->hint.n : 0;
+	/* What is not a completion has no prompt to cache. */
+	q->body_len = r->completion ? r->body_len : 0;
+	if (hinted)
+		__builtin_memcpy(q->rungs, r->hint.rungs, sizeof(q->rungs));
+}
+
+/* Pairs the client with a claimed slot, under the lock. -1: another CPU was first. */
+KV_INLINE int kv_express_lend(struct kv_client *c, const struct kv_packet *p,
+			      const struct kv_request *r, __u32 slot, const struct kv_upstream *u,
+			      const struct kv_home *ch, const struct kv_home *uh,
+			      const struct kv_framing *response, __u32 tsval, __u32 ifindex,
+			      struct kv_rewrite *out)
+{
+	__u32 u_snd = uh->snd_nxt + u->tx_bypass, u_rcv = uh->rcv_nxt + u->rx_bypass, gen = u->gen;
+	__u64 now = bpf_ktime_get_ns();
+	struct kv_pair *pair = &c->pair;
+	int err = -1;
+
+	bpf_spin_lock(&c->lock);
+	/* Only an entry just made has no key yet. */
+	if (c->state == KV_CLIENT_HOME && (!c->key.peer_port || kv_tuple_equal(&c->key, &p->key))) {
+		c->key = p->key;
+		c->state = KV_CLIENT_LENT;
+		c->ifindex = ifindex;
+		c->path = ifindex == kv_config.lo_ifindex ? KV_PATH_LOCAL : 0;
+		c->last_ns = now;
+		kv_pair_begin(pair, slot, gen, ch, uh);
+		pair->to_backend_seq = u_snd - p->seq;
+		pair->to_backend_ack = u_rcv - p->ack;
+		pair->req_start = p->seq;
+		pair->req_end = p->seq + r->head_len + (__u32)r->body_len;
+		pair->req_sent = p->seq + p->payload_len;
+		pair->req_acked = p->seq;
+		pair->resp_start = p->ack;
+		pair->resp_next = p->ack;
+		pair->resp_sent = p->ack;
+		pair->resp_acked = p->ack;
+		pair->head_len = r->head_len;
+		pair->offered = 0;
+		pair->seen = 0;
+		if (tsval)
+			pair->client_tsval = tsval;
+		if (p->flags & KV_FIN) {
+			pair->fin_seq = pair->req_sent;
+			pair->seen = KV_SEEN_CLIENT_FIN;
+		}
+		pair->response = *response;
+		kv_to_backend(pair, p, out);
+		err = 0;
+	}
+	bpf_spin_unlock(&c->lock);
+	return err;
+}
+
+/* Undoes a claim that came to nothing. */
+KV_INLINE void kv_unclaim(__u32 slot)
+{
+	struct kv_upstream *u = kv_slot(slot);
+
+	if (u)
+		kv_pool_put(u, slot);
+}
+
+/* The home socket has not seen the ack that came with a request: give it a copy of the segment,
+ * which kv_ingress then turns into an old one (KV_TC_HOME_ACK). */
+KV_INLINE void kv_copy_ack_home(struct __sk_buff *skb)
+{
+	skb->tc_index = KV_TC_HOME_ACK;
+	if (!bpf_clone_redirect(skb, skb->ifindex, BPF_F_INGRESS))
+		kv_bump(KV_CNT_home_ack_copies);
+	skb->tc_index = 0;
+}
+
+KV_INLINE void kv_express_count(const struct kv_request *r, const struct kv_packet *p)
+{
+	kv_bump(KV_CNT_lends);
+	kv_bump(KV_CNT_requests_express);
+	if (r->hint_state == KV_HINT_OK)
+		kv_bump(KV_CNT_hint_prefix);
+	else if (r->hint_state == KV_HINT_MALFORMED)
+		kv_bump(KV_CNT_hint_malformed);
+	if (r->session)
+		kv_bump(KV_CNT_hint_session);
+	kv_bump(KV_CNT_packets_to_backend);
+	kv_bump_n(KV_CNT_bytes_to_backend, p->payload_len);
+}
+
+/* Second half: backend and request are known, find an upstream and lend. */
+static __noinline int kv_express_send(struct __sk_buff *skb, struct kv_packet *p,
+				      struct kv_home *ch, __u32 backend)
+{
+	struct kv_scratch *scratch = kv_scratch_get();
+	struct kv_backend *b = kv_world_backend(backend);
+	struct kv_rewrite *out;
+	struct kv_home *uh;
+	struct kv_upstream *u;
+	struct kv_client *c;
+	enum kv_counter why;
+	__u32 slot;
+
+	if (!scratch || !b)
+		return KV_TO_HOME;
+	uh = &scratch->upstream_home;
+	out = &scratch->step.out;
+	c = kv_client_get(&p->key);
+	if (!c) {
+		kv_bump(KV_CNT_agent_clients_full);
+		return KV_TO_HOME;
+	}
+	slot = kv_claim(skb, backend, &p->key, uh);
+	u = kv_slot(slot);
+	if (!u) {
+		kv_bump(KV_CNT_agent_no_upstream);
+		return KV_TO_HOME;
+	}
+	out->to = u->key;
+	why = kv_mismatch(&p->key, ch, &out->to, uh);
+	if (why != KV_CNT_MAX) {
+		kv_unclaim(slot);
+		kv_bump(why);
+		return KV_TO_HOME;
+	}
+	kv_commit(slot);
+	kv_framing_init(&scratch->framing, scratch->request.is_head);
+	if (kv_express_lend(c, p, &scratch->request, slot, u, ch, uh, &scratch->framing,
+			    kv_packet_tsval(skb, p), skb->ifindex, out)) {
+		kv_settle_failed(slot);
+		kv_unclaim(slot);
+		kv_bump(KV_CNT_lend_raced);
+		return KV_TO_HOME;
+	}
+	kv_express_count(&scratch->request, p);
+	if (!kv_home_all_acked(ch))
+		kv_copy_ack_home(skb);
+	if (kv_rewrite_apply(skb, p, out)) {
+		kv_bump(KV_CNT_drop_rewrite);
+		return TC_ACT_SHOT;
+	}
+	return kv_send(skb, b->ifindex, b->path);
+}
+
+/* A segment with payload on a connection that is not lent: a TC action, or KV_TO_HOME. */
+KV_GLOBAL int kv_express(struct __sk_buff *skb, struct kv_packet *p, __u32 service_id,
+			 __u32 rx_bypass, __u32 tx_bypass)
+{
+	struct kv_service *service = kv_world_service(service_id);
+	struct kv_scratch *scratch = kv_scratch_get();
+	enum kv_counter why;
+	struct kv_home *ch;
+	int lane;
+
+	if (!p || !scratch || !service)
+		return KV_TO_HOME;
+	ch = &scratch->client_home;
+	if (kv_home_read(skb, &p->key, ch))
+		return KV_TO_HOME;
+	/* A home socket would keep it in its out-of-order queue, where it may wait while the
+	 * connection is lent on another CPU and its sequence numbers get another meaning. */
+	if (kv_seq_after(p->seq, ch->rcv_nxt + rx_bypass)) {
+		kv_bump(KV_CNT_drop_hole);
+		return TC_ACT_SHOT;
+	}
+	/* Not what the home socket waits for, or it holds bytes that nobody has read: this is no
+	 * beginning of a request, or not the next one. Not counted: every segment of an agent
+	 * lane's body comes by here. */
+	if (p->seq != ch->rcv_nxt + rx_bypass || ch->copied_seq != ch->rcv_nxt ||
+	    !(p->flags & KV_ACK))
+		return KV_TO_HOME;
+	lane = kv_parse(skb, p);
+	why = kv_refusal(&scratch->request, lane, p, service,
+			 skb->gso_size ? skb->gso_size : p->payload_len);
+	if (why == KV_CNT_MAX && (!kv_home_quiescent(ch) || p->ack != ch->snd_nxt + tx_bypass))
+		why = KV_CNT_agent_home_busy;
+	if (why != KV_CNT_MAX) {
+		kv_bump(why);
+		return KV_TO_HOME;
+	}
+	kv_query_from(&scratch->steer.query, &scratch->request, service_id);
+	if (kv_decide()) {
+		kv_bump(KV_CNT_agent_no_backend);
+		return KV_TO_HOME;
+	}
+	return kv_express_send(skb, p, ch, scratch->steer.choice.backend);
+}
+
+#endif /* KVSTEER_EXPRESS_BPF_H */

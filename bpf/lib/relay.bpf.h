@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The agent lane's response: it goes to the upstream's home socket and the agent relays it, while
+ * the framing follows here. As soon as a moment comes when no byte of it is on the gateway, the
+ * pair is lent in mid-flight.
+ *
+ * Positions here are the upstream's wire ones until the lend.
+ */
+#ifndef KVSTEER_RELAY_BPF_H
+#define KVSTEER_RELAY_BPF_H
+
+#include "backend.bpf.h"
+
+/* Both homes, and whether the agent holds anything between them. */
+struct kv_relay {
+	const struct kv_home *client;
+	const struct kv_home *upstream;
+	__u8 first; /* this is the response's first segment */
+	__u8 still; /* nothing of the response is on this host but this segment */
+};
+
+/* Is C written as many bytes as U was read, and is everything of both known to be where it belongs?
+ * What C's peer has not acknowledged C alone can send again, and it is mute while lent; so C must
+ * have all acknowledged. */
+KV_INLINE bool kv_relay_still(const struct kv_relay *r, const struct kv_pair *pair)
+{
+	return kv_home_quiescent(r->client) && kv_home_all_acked(r->client) &&
+	       kv_home_quiescent(r->upstream) && kv_home_all_acked(r->upstream) &&
+	       r->client->write_seq - pair->relayed_from ==
+		       r->upstream->copied_seq - pair->relayed_copied;
+}
+
+KV_INLINE bool kv_relay_is(const struct kv_client *c, const struct kv_tuple *key, __u32 slot,
+			   __u32 gen)
+{
+	return c->state == KV_CLIENT_AGENT && c->pair.offered && c->pair.slot == slot &&
+	       c->pair.gen == gen && kv_tuple_equal(&c->key, key);
+}
+
+/* From here on the pair is as if lent at its request, of which nothing is left to pass. Under the
+ * lock. */
+KV_INLINE void kv_relay_lend(struct kv_client *c, const struct kv_packet *p,
+			     const struct kv_upstream *u, const struct kv_relay *r, __u32 gen,
+			     __u32 slot, __u32 next, __u32 tsval)
+{
+	struct kv_pair *pair = &c->pair;
+	__u32 req = r->client->rcv_nxt + c->rx_bypass, resp = r->client->snd_nxt + c->tx_bypass;
+
+	kv_pair_begin(pair, slot, gen, r->client, r->upstream);
+	pair->to_backend_seq = r->upstream->snd_nxt + u->tx_bypass - req;
+	pair->to_backend_ack = p->seq - resp;
+	pair->req_start = req;
+	pair->req_end = req;
+	pair->req_sent = req;
+	pair->req_acked = req;
+	pair->resp_start = resp;
+	pair->resp_next = next - pair->to_backend_ack;
+	pair->resp_sent = resp + p->payload_len;
+	pair->resp_acked = resp;
+	pair->head_len = 0;
+	pair->offered = 0;
+	pair->seen |= KV_SEEN_RESPONSE;
+	if (tsval)
+		pair->backend_tsval = tsval;
+	c->state = KV_CLIENT_LENT;
+}
+
+static __noinline int kv_relay_send(struct __sk_buff *skb, struct kv_packet *p,
+				    struct kv_rewrite *out, __u32 ifindex, __u32 path)
+{
+	kv_bump(KV_CNT_lends_midflight);
+	if (kv_rewrite_apply(skb, p, out)) {
+		kv_bump(KV_CNT_drop_rewrite);
+		return TC_ACT_SHOT;
+	}
+	kv_bump(KV_CNT_packets_to_client);
+	kv_bump_n(KV_CNT_bytes_to_client, p->payload_len);
+	return kv_send(skb, ifindex, path);
+}
+
+/* A segment with payload of an upstream in the agent's hands: a TC action, or KV_TO_HOME. */
+static __noinline int kv_from_backend_relay(struct __sk_buff *skb, struct kv_packet *p,
+					    struct kv_upstream *u, __u32 slot)
+{
+	/* Both constant while the slot is claimed. */
+	const struct kv_tuple *client = &u->client, *key = &u->key;
+	struct kv_client *c = bpf_map_lookup_elem(&kv_clients, client);
+	struct kv_scratch *scratch = kv_scratch_get();
+	__u32 gen = u->gen, next = p->seq, before = 0, keep = 0, tsval = kv_packet_tsval(skb, p),
+	      ifindex = 0, path = 0;
+	bool follow = false, lent = false, answered = false, done = false;
+	struct kv_relay r = {};
+
+	if (!c || !scratch)
+		return KV_TO_HOME;
+	r.client = &scratch->client_home;
+	r.upstream = &scratch->upstream_home;
+	if (kv_home_read(skb, client, &scratch->client_home) ||
+	    kv_home_read(skb, key, &scratch->upstream_home))
+		return KV_TO_HOME;
+
+	bpf_spin_lock(&c->lock);
+	if (kv_relay_is(c, client, slot, gen)) {
+		follow = true;
+		r.first = c->pair.offered == 1;
+		before = c->pair.resp_next;
+		if (!r.first)
+			next = before;
+		r.still = !r.first && kv_relay_still(&r, &c->pair);
+		scratch->framing = c->pair.response;
+	}
+	bpf_spin_unlock(&c->lock);
+	if (!follow)
+		return KV_TO_HOME;
+	if (r.first) {
+		__u32 due = r.upstream->rcv_nxt + u->rx_bypass;
+
+		if (kv_seq_before(p->seq, due)) /* of an earlier response */
+			return KV_TO_HOME;
+		if (p->seq != due || r.upstream->copied_seq != r.upstream->rcv_nxt) {
+			kv_bump(KV_CNT_drop_out_of_order);
+			return TC_ACT_SHOT;
+		}
+	}
+	if (kv_frame_segment(skb, p, p->seq, &next, &keep)) {
+		kv_bump(KV_CNT_drop_out_of_order);
+		return TC_ACT_SHOT;
+	}
+	/* This very segment is the next, and wholly of this response, and the two sides suit each
+	 * other. */
+	if (p->seq != r.upstream->rcv_nxt + u->rx_bypass || keep != p->payload_len ||
+	    p->flags & KV_FIN || kv_mismatch(client, r.client, key, r.upstream) != KV_CNT_MAX)
+		r.still = 0;
+
+	bpf_spin_lock(&c->lock);
+	if (kv_relay_is(c, client, slot, gen) && (r.first || c->pair.resp_next == before)) {
+		struct kv_pair *pair = &c->pair;
+
+		pair->response = scratch->framing;
+		pair->resp_next = next;
+		if (r.first) {
+			pair->offered = 2;
+			pair->relayed_from = r.client->write_seq;
+			pair->relayed_copied = r.upstream->copied_seq;
+		}
+		done = kv_framing_done(&pair->response);
+		if (pair->response.status && !(pair->seen & KV_SEEN_ANSWERED)) {
+			pair->seen |= KV_SEEN_ANSWERED;
+			answered = true;
+		}
+		if (r.still) {
+			kv_relay_lend(c, p, u, &r, gen, slot, next, tsval);
+			kv_to_client(pair, p, &scratch->step.out);
+			ifindex = c->ifindex;
+			path = c->path;
+			lent = true;
+		}
+	}
+	bpf_spin_unlock(&c->lock);
+	if (answered)
+		kv_settle_answered(slot);
+	if (!lent) {
+		if (done)
+			kv_settle_finished(slot);
+		return KV_TO_HOME;
+	}
+	kv_write_once(u->state, KV_UP_LENT);
+	scratch->step.out.to = *client;
+	return kv_relay_send(skb, p, &scratch->step.out, ifindex, path);
+}
+
+#endif /* KVSTEER_RELAY_BPF_H */

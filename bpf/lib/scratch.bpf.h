@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What one run of a tc program works on. tc programs do not interrupt each other on one CPU, so
+ * there is one of it per CPU; the stack (512 bytes over all frames) would be too small. And the
+ * steering's entry points over it, each verified once.
+ */
+#ifndef KVSTEER_SCRATCH_BPF_H
+#define KVSTEER_SCRATCH_BPF_H
+
+#include "home.bpf.h"
+#include "rewrite.bpf.h"
+#include "steering.bpf.h"
+
+/* What is left to do for a pair that has ended, once the lock is released. */
+struct kv_ended {
+	__u32 slot;
+	__u32 gen;
+	__u32 tx;    /* bytes that passed to the backend … */
+	__u32 rx;    /* … and from it */
+	__u32 event; /* 0: none */
+	__u8 reuse;
+	__u8 failed;
+};
+
+enum kv_verdict {
+	KV_V_FORWARD, /* rewritten, to the other side */
+	KV_V_DROP,    /* held back, counted; TCP sends it again */
+	KV_V_HOME,    /* not lent, or not any more: as any segment of such a connection */
+	KV_V_HEAD,    /* carries the request's head again: only if it frames the same */
+};
+
+struct kv_step {
+	enum kv_verdict verdict;
+	enum kv_counter why; /* for KV_V_DROP */
+	__u32 keep;	     /* payload bytes that belong to the other side */
+	__u32 slot;
+	__u32 gen;
+	__u32 head_len; /* for KV_V_HEAD */
+	__u32 req_len;
+	__u8 ended;
+	__u8 answered; /* the final response begins here */
+	__u8 broken;   /* the backend closed inside its response */
+	struct kv_ended end;
+	struct kv_rewrite out;
+};
+
+struct kv_scratch {
+	struct kv_packet packet;
+	struct kv_request request;
+	struct kv_steer steer;
+	struct kv_framing framing;
+	struct kv_step step;
+	struct kv_home client_home;
+	struct kv_home upstream_home;
+};
+
+KV_MAP(kv_scratch, BPF_MAP_TYPE_PERCPU_ARRAY, 1, __u32, struct kv_scratch, 0);
+
+KV_INLINE struct kv_scratch *kv_scratch_get(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&kv_scratch, &zero);
+}
+
+/* A new step: so far it is to forward the whole segment. */
+KV_INLINE void kv_step_begin(struct kv_step *s, const struct kv_packet *p)
+{
+	__builtin_memset(s, 0, sizeof(*s));
+	s->keep = p->payload_len;
+	s->slot = KV_NONE;
+}
+
+KV_INLINE void kv_drop(struct kv_step *s, enum kv_counter why)
+{
+	s->verdict = KV_V_DROP;
+	s->why = why;
+}
+
+KV_INLINE struct kv_dispatch *kv_dispatch_of(__u32 slot)
+{
+	return bpf_map_lookup_elem(&kv_dispatches, &slot);
+}
+
+/* 0: the scratch's query has its choice. */
+KV_GLOBAL int kv_decide(void)
+{
+	struct kv_scratch *scratch = kv_scratch_get();
+
+	return scratch ? kv_steer_decide(&scratch->steer) : -1;
+}
+
+/* Charges and learns the choice, on the slot's account. */
+KV_GLOBAL int kv_commit(__u32 slot)
+{
+	struct kv_scratch *scratch = kv_scratch_get();
+	struct kv_dispatch *d = kv_dispatch_of(slot);
+
+	if (scratch && d)
+		kv_steer_commit(&scratch->steer, d);
+	return 0;
+}
+
+KV_GLOBAL int kv_settle_answered(__u32 slot)
+{
+	struct kv_dispatch *d = kv_dispatch_of(slot);
+
+	if (d)
+		kv_dispatch_answered(d);
+	return 0;
+}
+
+KV_GLOBAL int kv_settle_finished(__u32 slot)
+{
+	struct kv_dispatch *d = kv_dispatch_of(slot);
+
+	if (d)
+		kv_dispatch_finished(d);
+	return 0;
+}
+
+KV_GLOBAL int kv_settle_failed(__u32 slot)
+{
+	struct kv_dispatch *d = kv_dispatch_of(slot);
+
+	if (d)
+		kv_dispatch_failed(d);
+	return 0;
+}
+
+#endif /* KVSTEER_SCRATCH_BPF_H */
