@@ -124,6 +124,8 @@ static long kv_learn_rung_step(__u32 i, void *ctx)
 	if (!p) {
 		p = kv_world_prefix_create(st->query.rungs[at].hash);
 		kv_world_count(p ? KV_CNT_prefix_inserted : KV_CNT_prefix_full);
+		if (p && b && !kv_atomic_cas(&p->holder[0], 0, kv_learned(st, 0, b)))
+			return 0; /* nobody else was there: the usual case for a new tail */
 	}
 	if (!p || !b)
 		return 0;
