@@ -2,7 +2,8 @@
 /*
  * Steering: which backend serves a request, and what is learned from sending it there.
  *
- *	kv_steer_decide(st)          st->query -> st->choice; changes nothing that is shared
+ *	kv_steer_decide(st)          st->query -> st->choice; changes nothing that is
+ *	                             shared but round-robin's turn
  *	kv_steer_commit(st, d)       charges the choice, learns the prompt, fills d
  *	kv_dispatch_answered(d)      first response byte: queue shrinks, what was learned holds
  *	kv_dispatch_finished(d)      end of the response, however it ended
