@@ -6,7 +6,7 @@ set -euo pipefail
 
 usage() {
 	cat <<'TEXT'
-usage: tools/demo.sh [--seconds N]     the demo: four runs of N seconds (default 30), table and plot
+usage: tools/demo.sh [--seconds N]     the demo: four runs of N seconds (default 25), table and plot
        tools/demo.sh --shell           the same hosts with the trace running, and a shell on a client
        tools/demo.sh --exec COMMAND…   the same, and one command on a client
 Everything that it starts is gone when it ends.
@@ -30,7 +30,7 @@ block_size=16
 blocks=$((3000 * 512 / block_size))
 # Prompts ask for 1.2 times what the engines can compute: without cache hits queues only grow.
 overload=1.2
-seconds=30
+seconds=25
 
 die() {
 	echo "demo: $*" >&2
