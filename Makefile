@@ -184,4 +184,5 @@ clean:
 help:
 	@sed -n 's/^## //p' Makefile
 
--include $(shell find $(OUT) -name '*.d' 2>/dev/null)
+# Not in the trees of other systems and of Python: they have .d directories of their own.
+-include $(shell find $(OUT) '(' -name 'fresh-*' -o -name 'venv-*' ')' -prune -o -type f -name '*.d' -print 2>/dev/null)
