@@ -51,7 +51,6 @@ KV_INLINE void kv_pair_end(struct kv_client *c, struct kv_ended *e, __u32 req_to
 	c->rx_bypass += req_to - pair->req_start;
 	c->tx_bypass += resp_to - pair->resp_start;
 	c->state = state;
-	pair->slot = KV_NONE;
 }
 
 /* The good end. Under the lock. */
