@@ -89,7 +89,7 @@ inside() {
 		mount -t tmpfs tmpfs "$tree/tmp"
 		exec chroot "$tree" /usr/bin/env -u MAKEFLAGS -u MAKELEVEL HOME=/root LANG=C.UTF-8 \
 			PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
-			make -C /root/kvsteer "$@"' - "$tree" "$@"
+			make --no-print-directory -C /root/kvsteer "$@"' - "$tree" "$@"
 }
 
 # step SUITE TREE COMMAND
