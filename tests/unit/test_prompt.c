@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* From bodies to rungs: what is the same prompt, what is not, and what is none. */
+/* From bodies to rungs: what is the same prompt, what is not, and what is none. Run in the source
+ * tree's root: reads tests/vectors/. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -569,8 +570,42 @@ static void header(void)
 	}
 }
 
+static void vectors(void)
+{
+	TEST("vectors of a second implementation")
+	{
+		yyjson_doc *doc = yyjson_read_file("tests/vectors/prompt.json", 0, NULL, NULL);
+		yyjson_val *vector;
+		size_t i, max;
+
+		CHECK_EQ(yyjson_arr_size(yyjson_doc_get_root(doc)), 3);
+		yyjson_arr_foreach (yyjson_doc_get_root(doc), i, max, vector) {
+			yyjson_val *chain = yyjson_obj_get(vector, "chain");
+			struct kvsteer_prompt prompt;
+			size_t len;
+			char *text = yyjson_val_write(yyjson_obj_get(vector, "body"), 0, &len);
+
+			CHECK_EQ(kvsteer_body(NULL, text, len, NULL, &prompt), 0);
+			free(text);
+			CHECK_EQ(prompt.total, yyjson_get_uint(yyjson_obj_get(vector, "total")));
+			CHECK_EQ(prompt.block, yyjson_get_uint(yyjson_obj_get(vector, "block")));
+			CHECK(prompt.n_rungs > 0);
+			for (uint32_t r = 0; r < prompt.n_rungs; r++) {
+				size_t at = prompt.rungs[r].depth / prompt.block - 1;
+				const char *hex = yyjson_get_str(yyjson_arr_get(chain, at));
+
+				CHECK_EQ(prompt.rungs[r].hash, strtoull(hex ? hex : "", NULL, 16));
+			}
+			CHECK_EQ(prompt.rungs[prompt.n_rungs - 1].depth / prompt.block,
+				 yyjson_arr_size(chain));
+		}
+		yyjson_doc_free(doc);
+	}
+}
+
 int main(void)
 {
+	vectors();
 	same_prompts();
 	different_prompts();
 	endpoints();
