@@ -8,8 +8,10 @@
 
 #include "common/addr.c"
 #include "common/config.c"
+#include "common/config_check.c"
 #include "common/config_diff.c"
 #include "common/config_read.c"
+#include "common/config_rules.c"
 #include "common/config_schema.c"
 #include "common/config_tree.c"
 #include "common/config_values.c"

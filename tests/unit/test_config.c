@@ -139,6 +139,9 @@ static const struct {
 	{SERVICE "- name: b\n  listen: [\":81\", \"1.2.3.4:80\"]\n",
 	 "f:5: services[1].listen[1]: 1.2.3.4:80 collides with *:80 of service \"a\": expected "
 	 "another address or port"},
+	{"services:\n- name: a\n  listen: [\"1.2.3.4:80\", \"[::]:80\"]\n",
+	 "f:3: services[0].listen[1]: *:80 collides with 1.2.3.4:80 of service \"a\": expected "
+	 "another address or port"},
 	{SERVICE "  backends:\n  - {name: x, address: 10.0.0.1:80}\n  - {name: x, address: "
 		 "10.0.0.2:80}\n",
 	 "f:6: services[0].backends[1].name: \"x\" is also the name of services[0].backends[0]: "

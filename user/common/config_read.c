@@ -2,7 +2,6 @@
 #include "common/config_read.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,103 +12,9 @@
 
 #define READ_PATH_LEN 160
 #define READ_QUOTE_LEN 96
-#define HOUR_MS (3600ull * 1000)
-#define GIB (1ull << 30)
 #define WORD_CHARS                                                                                 \
 	"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"                           \
 	"-._:[]"
-
-struct rule {
-	const char *key;
-	int (*parse)(const char *text, __u64 *ret); /* NULL: not a number */
-	__u64 min;
-	__u64 max;
-	const char *expected;
-};
-
-#define COUNT kv_parse_count
-#define BYTES kv_parse_bytes
-#define TIME kv_parse_duration
-
-static const struct rule rules[] = {
-	{"pin", NULL, 0, 0, "an absolute path on a bpf file system, up to 255 bytes"},
-	{"control", NULL, 0, 0, "an absolute path, up to 107 bytes"},
-	{"interfaces", NULL, 0, 0, "a name of an interface, up to 15 bytes"},
-	{"session_headers", NULL, 0, 0,
-	 "a header name, up to 31 bytes, that has no meaning in HTTP/1.1 framing"},
-	{"max_backends", COUNT, 1, 256, "a whole number from 1 to 256"},
-	{"upstreams_per_backend", COUNT, 64, 1024, "a multiple of 64 from 64 to 1024"},
-	{"max_clients", COUNT, 64, 4194304, "a whole number from 64 to 4194304"},
-	{"max_prefixes", COUNT, 1024, 67108864, "a whole number from 1024 to 67108864"},
-	{"max_sessions", COUNT, 64, 67108864, "a whole number from 64 to 67108864"},
-	{"client_idle", TIME, 1000, 24 * HOUR_MS, "a time with its unit from 1s to 24h"},
-	{"response", TIME, 1000, 24 * HOUR_MS, "a time with its unit from 1s to 24h"},
-	{"drain", TIME, 0, 24 * HOUR_MS, "a time with its unit from 0s to 24h"},
-	{"connect", TIME, 10, 60000, "a time with its unit from 10ms to 1min"},
-	{"body", BYTES, 1024, GIB, "a size from 1KiB to 1GiB"},
-	{"memory", BYTES, 16 << 20, 1024 * GIB, "a size from 16MiB to 1024GiB"},
-	{"clients", COUNT, 1, 4194304, "a whole number from 1 to 4194304"},
-	{"services", NULL, 0, 0, "a list of services"},
-	{"name", NULL, 0, 0, "1 to 63 letters, digits and -._:[]"},
-	{"listen", NULL, 0, 0, KV_ADDR_EXPECTED ", or *:PORT for any address"},
-	{"policy", NULL, 0, 0, NULL},
-	{"floor", COUNT, 0, 16777216, "tokens, from 0 to 16777216"},
-	{"body_limit", BYTES, 1024, GIB, "a size from 1KiB to 1GiB"},
-	{"address", NULL, 0, 0, KV_ADDR_EXPECTED},
-	{"capacity", kv_parse_capacity, 1, 1ull << 36,
-	 "tokens, or BLOCKSxSIZE as 8192x16, from 1 to 2^36 tokens in all"},
-	{"rate", COUNT, 1, 1000000000, "tokens per second, from 1 to 1000000000"},
-};
-
-static const struct {
-	const char *key;
-	const char *option;
-} options[] = {
-	{"pin", "--pin"},	{"control", "--control"},
-	{"listen", "--listen"}, {"interfaces", "--interface"},
-	{"policy", "--policy"}, {"address", "--backend"},
-};
-
-static const struct rule *rule_of(const char *key)
-{
-	for (size_t i = 0; i < sizeof(rules) / sizeof(*rules); i++)
-		if (!strcmp(rules[i].key, key))
-			return &rules[i];
-	return NULL;
-}
-
-const char *kv_config_expected(const char *key)
-{
-	const struct rule *rule = rule_of(key);
-
-	if (!rule)
-		return "a value";
-	return rule->expected ? rule->expected : kv_policy_names();
-}
-
-/* The last word of a path, without its index. */
-static void key_of(const char *path, char *key, size_t size)
-{
-	const char *dot = strrchr(path, '.');
-	const char *word = dot ? dot + 1 : path;
-
-	snprintf(key, size, "%.*s", (int)strcspn(word, "["), word);
-}
-
-int kv_config_refuse(struct kv_tree *tree, const char *path, const char *format, ...)
-{
-	char message[KV_CONFIG_ERROR_LEN], key[READ_PATH_LEN];
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(message, sizeof(message), format, args);
-	va_end(args);
-	key_of(path, key, sizeof(key));
-	for (size_t i = 0; !tree->loaded && i < sizeof(options) / sizeof(*options); i++)
-		if (!strcmp(options[i].key, key))
-			path = options[i].option;
-	return kv_tree_refuse(tree, path, "%s", message);
-}
 
 /* ---- single values -------------------------------------------------------------------- */
 
@@ -123,7 +28,7 @@ static int bad_value(struct reader *r, const char *key, const char *text)
 	char path[2 * READ_PATH_LEN], plain[READ_PATH_LEN], quoted[READ_QUOTE_LEN];
 
 	snprintf(path, sizeof(path), "%s%s%s", r->scope, *r->scope ? "." : "", key);
-	key_of(path, plain, sizeof(plain));
+	kv_config_key(path, plain, sizeof(plain));
 	return kv_config_refuse(r->tree, path, "found %s: expected %s",
 				*text ? kv_quote(text, quoted, sizeof(quoted)) : "nothing",
 				kv_config_expected(plain));
@@ -132,7 +37,7 @@ static int bad_value(struct reader *r, const char *key, const char *text)
 /* A value that is not given leaves *value as it is: the default. */
 static int read_number(struct reader *r, const char *key, const char *text, __u64 *value)
 {
-	const struct rule *rule = rule_of(key);
+	const struct kv_config_rule *rule = kv_config_rule(key);
 	__u64 number;
 
 	if (!text)

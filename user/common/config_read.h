@@ -7,8 +7,20 @@
 #include "common/config_schema.h"
 #include "common/config_tree.h"
 
-/* What a value of this key must look like. */
+/* What a value of a key must look like. */
+struct kv_config_rule {
+	const char *key;
+	int (*parse)(const char *text, __u64 *ret); /* NULL: not a number */
+	__u64 min;
+	__u64 max;
+	const char *expected;
+};
+
+/* NULL: there is no such key. */
+const struct kv_config_rule *kv_config_rule(const char *key);
 const char *kv_config_expected(const char *key);
+/* The last word of a path, without its index. */
+void kv_config_key(const char *path, char *key, size_t size);
 
 /* Fills config, which is all zero, with defaults and raw's values; 0, -EINVAL with the tree's err
  * written, or -ENOMEM. A tree that is not loaded stands for the command line: messages then name

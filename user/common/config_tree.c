@@ -7,20 +7,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TREE_PATH_LEN 160
-#define TREE_QUOTE_LEN 64
-
 static yaml_node_t *root_of(struct kv_tree *tree)
 {
 	return yaml_document_get_root_node(&tree->document);
 }
 
-static yaml_node_t *node_at(struct kv_tree *tree, int index)
+yaml_node_t *kv_tree_node(struct kv_tree *tree, int index)
 {
 	return yaml_document_get_node(&tree->document, index);
 }
 
-static const char *scalar(const yaml_node_t *node)
+const char *kv_tree_scalar(const yaml_node_t *node)
 {
 	return (const char *)node->data.scalar.value;
 }
@@ -43,16 +40,16 @@ char *kv_quote(const char *text, char *buf, size_t size)
 
 /* ---- where things are ----------------------------------------------------------------- */
 
-static yaml_node_t *child(struct kv_tree *tree, yaml_node_t *mapping, const char *key, size_t len)
+yaml_node_t *kv_tree_child(struct kv_tree *tree, yaml_node_t *mapping, const char *key, size_t len)
 {
 	yaml_node_pair_t *pair = mapping->data.mapping.pairs.start;
 
 	for (; pair < mapping->data.mapping.pairs.top; pair++) {
-		yaml_node_t *name = node_at(tree, pair->key);
+		yaml_node_t *name = kv_tree_node(tree, pair->key);
 
 		if (name->type == YAML_SCALAR_NODE && name->data.scalar.length == len &&
 		    !memcmp(name->data.scalar.value, key, len))
-			return node_at(tree, pair->value);
+			return kv_tree_node(tree, pair->value);
 	}
 	return NULL;
 }
@@ -70,7 +67,7 @@ size_t kv_tree_line(struct kv_tree *tree, const char *path)
 			if (node->type != YAML_SEQUENCE_NODE ||
 			    i >= node->data.sequence.items.top - items)
 				break;
-			next = node_at(tree, items[i]);
+			next = kv_tree_node(tree, items[i]);
 			path = strchr(path, ']') + 1;
 		} else {
 			size_t len;
@@ -79,7 +76,7 @@ size_t kv_tree_line(struct kv_tree *tree, const char *path)
 			len = strcspn(path, ".[");
 			if (node->type != YAML_MAPPING_NODE)
 				break;
-			next = child(tree, node, path, len);
+			next = kv_tree_child(tree, node, path, len);
 			path += len;
 		}
 		node = next;
@@ -91,7 +88,7 @@ size_t kv_tree_line(struct kv_tree *tree, const char *path)
 
 bool kv_tree_has(struct kv_tree *tree, const char *key)
 {
-	return tree->loaded && child(tree, root_of(tree), key, strlen(key));
+	return tree->loaded && kv_tree_child(tree, root_of(tree), key, strlen(key));
 }
 
 static int refuse_line(struct kv_tree *tree, size_t line, const char *path, const char *format,
@@ -110,8 +107,7 @@ static int refuse_line(struct kv_tree *tree, size_t line, const char *path, cons
 	return -EINVAL;
 }
 
-static int __attribute__((format(printf, 4, 5)))
-refuse_at(struct kv_tree *tree, size_t line, const char *path, const char *format, ...)
+int kv_tree_refuse_at(struct kv_tree *tree, size_t line, const char *path, const char *format, ...)
 {
 	va_list args;
 
@@ -131,162 +127,6 @@ int kv_tree_refuse(struct kv_tree *tree, const char *path, const char *format, .
 	return -EINVAL;
 }
 
-/* ---- the schema ----------------------------------------------------------------------- */
-
-static const char *found(const yaml_node_t *node, char buf[TREE_QUOTE_LEN])
-{
-	switch (node->type) {
-	case YAML_MAPPING_NODE:
-		return "a mapping";
-	case YAML_SEQUENCE_NODE:
-		return "a list";
-	default:
-		return *scalar(node) ? kv_quote(scalar(node), buf, TREE_QUOTE_LEN) : "nothing";
-	}
-}
-
-static const char *known_keys(const cyaml_schema_field_t *fields, char *buf, size_t size)
-{
-	size_t n = 0;
-
-	buf[0] = 0;
-	for (; fields->key && n < size; fields++)
-		n += snprintf(buf + n, size - n, "%s%s", n ? ", " : "", fields->key);
-	return buf;
-}
-
-static int check_value(struct kv_tree *tree, yaml_node_t *node, const cyaml_schema_value_t *schema,
-		       kv_tree_expected expected, const char *path, const char *key);
-
-/* The tree has one node for an anchor and all its aliases: nothing here needs them, and they
- * would let a small text stand for a huge one. */
-static int check_once(struct kv_tree *tree, const yaml_node_t *node, const char *path)
-{
-	size_t i = node - tree->document.nodes.start;
-
-	if (tree->visited[i])
-		return refuse_at(tree, node->start_mark.line + 1, path,
-				 "anchors and aliases are not used in this file: expected the "
-				 "value itself in each place");
-	tree->visited[i] = true;
-	return 0;
-}
-
-static int check_key(struct kv_tree *tree, yaml_node_t *mapping, yaml_node_pair_t *pair,
-		     const cyaml_schema_field_t *fields, kv_tree_expected expected,
-		     const char *path)
-{
-	yaml_node_t *name = node_at(tree, pair->key);
-	char below[TREE_PATH_LEN], keys[256], quoted[TREE_QUOTE_LEN];
-	const cyaml_schema_field_t *field;
-	int err;
-
-	err = check_once(tree, name, path);
-	if (err)
-		return err;
-	if (name->type != YAML_SCALAR_NODE || name->data.scalar.length != strlen(scalar(name)))
-		return refuse_at(tree, name->start_mark.line + 1, path,
-				 "a key that is not a word: expected one of %s",
-				 known_keys(fields, keys, sizeof(keys)));
-	for (field = fields; field->key; field++)
-		if (!strcmp(field->key, scalar(name)))
-			break;
-	if (!field->key)
-		return refuse_at(tree, name->start_mark.line + 1, path,
-				 "unknown key %s: expected one of %s",
-				 kv_quote(scalar(name), quoted, sizeof(quoted)),
-				 known_keys(fields, keys, sizeof(keys)));
-	snprintf(below, sizeof(below), "%s%s%s", path, *path ? "." : "", field->key);
-	if (child(tree, mapping, field->key, strlen(field->key)) != node_at(tree, pair->value))
-		return refuse_at(tree, name->start_mark.line + 1, below,
-				 "key given twice: expected it once");
-	return check_value(tree, node_at(tree, pair->value), &field->value, expected, below,
-			   field->key);
-}
-
-static int check_mapping(struct kv_tree *tree, yaml_node_t *node,
-			 const cyaml_schema_value_t *schema, kv_tree_expected expected,
-			 const char *path)
-{
-	const cyaml_schema_field_t *field = schema->mapping.fields;
-	yaml_node_pair_t *pair = node->data.mapping.pairs.start;
-	int err;
-
-	for (; pair < node->data.mapping.pairs.top; pair++) {
-		err = check_key(tree, node, pair, field, expected, path);
-		if (err)
-			return err;
-	}
-	for (; field->key; field++)
-		if (!(field->value.flags & CYAML_FLAG_OPTIONAL) &&
-		    !child(tree, node, field->key, strlen(field->key)))
-			return refuse_at(tree, node->start_mark.line + 1, path,
-					 "key \"%s\" is missing: expected %s", field->key,
-					 expected(field->key));
-	return 0;
-}
-
-static int check_sequence(struct kv_tree *tree, yaml_node_t *node,
-			  const cyaml_schema_value_t *schema, kv_tree_expected expected,
-			  const char *path, const char *key)
-{
-	yaml_node_item_t *items = node->data.sequence.items.start;
-	size_t n = node->data.sequence.items.top - items;
-	char below[TREE_PATH_LEN];
-	int err;
-
-	if (n < schema->sequence.min || n > schema->sequence.max)
-		return refuse_at(tree, node->start_mark.line + 1, path,
-				 "a list of %zu: expected %u to %u entries", n,
-				 schema->sequence.min, schema->sequence.max);
-	for (size_t i = 0; i < n; i++) {
-		snprintf(below, sizeof(below), "%s[%zu]", path, i);
-		err = check_value(tree, node_at(tree, items[i]), schema->sequence.entry, expected,
-				  below, key);
-		if (err)
-			return err;
-	}
-	return 0;
-}
-
-static int check_value(struct kv_tree *tree, yaml_node_t *node, const cyaml_schema_value_t *schema,
-		       kv_tree_expected expected, const char *path, const char *key)
-{
-	size_t line = node->start_mark.line + 1;
-	char buf[TREE_QUOTE_LEN], keys[256];
-	int err = check_once(tree, node, path);
-
-	if (err)
-		return err;
-	switch (schema->type) {
-	case CYAML_MAPPING:
-		if (node->type != YAML_MAPPING_NODE)
-			return refuse_at(tree, line, path, "found %s: expected keys and values: %s",
-					 found(node, buf),
-					 known_keys(schema->mapping.fields, keys, sizeof(keys)));
-		return check_mapping(tree, node, schema, expected, path);
-	case CYAML_SEQUENCE:
-		if (node->type != YAML_SEQUENCE_NODE)
-			return refuse_at(tree, line, path, "found %s: expected a list",
-					 found(node, buf));
-		return check_sequence(tree, node, schema, expected, path, key);
-	default:
-		if (node->type != YAML_SCALAR_NODE)
-			return refuse_at(tree, line, path, "found %s: expected %s",
-					 found(node, buf), expected(key));
-		if (node->data.scalar.length != strlen(scalar(node)))
-			return refuse_at(tree, line, path, "a NUL byte in it: expected %s",
-					 expected(key));
-		return 0;
-	}
-}
-
-int kv_tree_check(struct kv_tree *tree, const cyaml_schema_value_t *schema,
-		  kv_tree_expected expected)
-{
-	return check_value(tree, root_of(tree), schema, expected, "", "");
-}
-
 /* ---- loading -------------------------------------------------------------------------- */
 
 static int load(struct kv_tree *tree, yaml_parser_t *parser)
@@ -298,14 +138,14 @@ static int load(struct kv_tree *tree, yaml_parser_t *parser)
 		goto syntax;
 	tree->loaded = true;
 	if (!root_of(tree))
-		return refuse_at(tree, 0, "", "empty: expected at least \"services\"");
+		return kv_tree_refuse_at(tree, 0, "", "empty: expected at least \"services\"");
 	if (!yaml_parser_load(parser, &second))
 		goto syntax;
 	more = yaml_document_get_root_node(&second);
 	yaml_document_delete(&second);
 	if (more)
-		return refuse_at(tree, root_of(tree)->end_mark.line + 1, "",
-				 "a second document begins: expected one");
+		return kv_tree_refuse_at(tree, root_of(tree)->end_mark.line + 1, "",
+					 "a second document begins: expected one");
 	tree->visited = calloc(tree->document.nodes.top - tree->document.nodes.start,
 			       sizeof(*tree->visited));
 	return tree->visited ? 0 : -ENOMEM;
@@ -314,11 +154,11 @@ syntax:
 		return -ENOMEM;
 	/* Reader errors (bad UTF-8) have an offset and no mark. */
 	if (parser->error == YAML_READER_ERROR)
-		return refuse_at(tree, 0, "", "not YAML: %s at byte %zu", parser->problem,
-				 parser->problem_offset);
-	return refuse_at(tree, parser->problem_mark.line + 1, "", "not YAML: %s%s%s",
-			 parser->problem, parser->context ? ", " : "",
-			 parser->context ? parser->context : "");
+		return kv_tree_refuse_at(tree, 0, "", "not YAML: %s at byte %zu", parser->problem,
+					 parser->problem_offset);
+	return kv_tree_refuse_at(tree, parser->problem_mark.line + 1, "", "not YAML: %s%s%s",
+				 parser->problem, parser->context ? ", " : "",
+				 parser->context ? parser->context : "");
 }
 
 int kv_tree_load(struct kv_tree *tree, const char *name, const char *text, size_t len, char *err,

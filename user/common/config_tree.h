@@ -44,6 +44,16 @@ bool kv_tree_has(struct kv_tree *tree, const char *key);
 int kv_tree_refuse(struct kv_tree *tree, const char *path, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
+/* The same where the line is known; line 0: none. */
+int kv_tree_refuse_at(struct kv_tree *tree, size_t line, const char *path, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
+
+/* Nodes: by libyaml's index; the value of a mapping's key, NULL if it has no such; a scalar's text.
+ */
+yaml_node_t *kv_tree_node(struct kv_tree *tree, int index);
+yaml_node_t *kv_tree_child(struct kv_tree *tree, yaml_node_t *mapping, const char *key, size_t len);
+const char *kv_tree_scalar(const yaml_node_t *node);
+
 /* For messages: text in quotes, short, without control characters. */
 char *kv_quote(const char *text, char *buf, size_t size);
 

@@ -46,6 +46,11 @@ struct kv_pinned_map {
 	size_t memory_len;
 };
 
+static inline size_t kv_pinned_stride(const struct kv_pinned_map *map)
+{
+	return (map->value_size + 7) & ~7ul;
+}
+
 struct kv_pins {
 	struct kv_meta meta; /* as read at opening; kv_pins_meta reads it anew */
 	struct kv_pinned_map map[KV_PIN_MAX];
