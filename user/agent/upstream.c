@@ -64,7 +64,8 @@ void upstream_retire(struct upstream *up, bool abort)
 	if (up->phase == UPSTREAM_CLOSED)
 		return;
 	kv_write_once(upstream_slot(up)->state, KV_UP_DONE);
-	up->client = NULL;
+	if (up->client)
+		relay_forget(up->client); /* it may not know yet that its pair is over */
 	if (!listed) {
 		agent->pools[up->backend].n_open--;
 		TAILQ_INSERT_TAIL(&agent->retiring, up, link);
