@@ -34,23 +34,15 @@ static int read_text(struct cli *cli, const char *path, char **ret, size_t *ret_
 	return 0;
 }
 
-static size_t print_list(yyjson_val *list, const char *ending)
-{
-	yyjson_val *change;
-	size_t i, n;
-
-	yyjson_arr_foreach (list, i, n, change)
-		printf("%s%s\n", yyjson_get_str(change) ?: "", ending);
-	return yyjson_arr_size(list);
-}
-
 static int print_changes(yyjson_val *answer, const char *path)
 {
-	size_t n = print_list(yyjson_obj_get(answer, "changes"), "");
+	yyjson_val *changes = yyjson_obj_get(answer, "changes"), *change;
+	size_t i, n;
 
-	n += print_list(yyjson_obj_get(answer, "restart"), " (at the next start of kvsteerd)");
-	if (!n)
+	if (!yyjson_arr_size(changes))
 		printf("%s: nothing changes\n", path);
+	yyjson_arr_foreach (changes, i, n, change)
+		puts(yyjson_get_str(change) ?: "");
 	return CLI_OK;
 }
 
