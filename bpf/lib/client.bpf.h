@@ -151,7 +151,6 @@ static __noinline int kv_from_client(struct __sk_buff *skb, struct kv_packet *p,
 {
 	struct kv_scratch *scratch = kv_scratch_get();
 	__u32 tsval = kv_packet_tsval(skb, p);
-	__u64 now = bpf_ktime_get_ns();
 	struct kv_upstream *u;
 	struct kv_backend *b;
 	struct kv_step *s;
@@ -161,7 +160,7 @@ static __noinline int kv_from_client(struct __sk_buff *skb, struct kv_packet *p,
 	s = &scratch->step;
 	kv_step_begin(s, p);
 	bpf_spin_lock(&c->lock);
-	c->last_ns = now;
+	c->last_ns = p->now;
 	kv_client_step(c, p, tsval, s);
 	bpf_spin_unlock(&c->lock);
 

@@ -74,7 +74,6 @@ KV_INLINE int kv_express_lend(struct kv_client *c, const struct kv_packet *p,
 			      struct kv_rewrite *out)
 {
 	__u32 u_snd = uh->snd_nxt + u->tx_bypass, u_rcv = uh->rcv_nxt + u->rx_bypass, gen = u->gen;
-	__u64 now = bpf_ktime_get_ns();
 	struct kv_pair *pair = &c->pair;
 	int err = -1;
 
@@ -85,7 +84,7 @@ KV_INLINE int kv_express_lend(struct kv_client *c, const struct kv_packet *p,
 		c->state = KV_CLIENT_LENT;
 		c->ifindex = ifindex;
 		c->path = ifindex == kv_config.lo_ifindex ? KV_PATH_LOCAL : 0;
-		c->last_ns = now;
+		c->last_ns = p->now;
 		kv_pair_begin(pair, slot, gen, ch, uh);
 		pair->to_backend_seq = u_snd - p->seq;
 		pair->to_backend_ack = u_rcv - p->ack;

@@ -22,6 +22,7 @@
 #define KV_MAPPED kv_htonl(0xffff) /* word 2 of ::ffff:a.b.c.d */
 
 struct kv_packet {
+	__u64 now;	     /* CLOCK_MONOTONIC, ns: one reading for all that this packet does */
 	struct kv_tuple key; /* local is this host's side */
 	__u32 seq;
 	__u32 ack;
@@ -75,6 +76,7 @@ KV_INLINE void kv_mapped(__u32 to[4], __u32 addr4)
 KV_INLINE int kv_packet_tcp(struct kv_packet *p, const struct tcphdr *tcp, __u32 ip_payload,
 			    bool ingress)
 {
+	p->now = bpf_ktime_get_ns();
 	p->header_len = (tcp->doff >> 4) * 4;
 	if (p->header_len < 20 || p->header_len > ip_payload)
 		return -1;

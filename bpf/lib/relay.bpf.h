@@ -39,9 +39,9 @@ KV_INLINE bool kv_relay_is(const struct kv_client *c, const struct kv_tuple *key
 
 /* From here on the pair is as if lent at its request, of which nothing is left to pass. Under the
  * lock. */
-KV_INLINE void kv_relay_lend(struct kv_client *c, const struct kv_packet *p,
-			     const struct kv_upstream *u, const struct kv_relay *r, __u32 gen,
-			     __u32 slot, __u32 next, __u32 tsval)
+KV_INLINE void kv_relay_lend(struct kv_client *c, const struct kv_packet *p, struct kv_upstream *u,
+			     const struct kv_relay *r, __u32 gen, __u32 slot, __u32 next,
+			     __u32 tsval)
 {
 	struct kv_pair *pair = &c->pair;
 	__u32 req = r->client->rcv_nxt + c->rx_bypass, resp = r->client->snd_nxt + c->tx_bypass;
@@ -63,6 +63,8 @@ KV_INLINE void kv_relay_lend(struct kv_client *c, const struct kv_packet *p,
 	if (tsval)
 		pair->backend_tsval = tsval;
 	c->state = KV_CLIENT_LENT;
+	/* Before the lock is released: the next segment of this upstream must not go home. */
+	kv_write_once(u->state, KV_UP_LENT);
 }
 
 static __noinline int kv_relay_send(struct __sk_buff *skb, struct kv_packet *p,
@@ -110,8 +112,12 @@ static __noinline int kv_from_backend_relay(struct __sk_buff *skb, struct kv_pac
 		scratch->framing = c->pair.response;
 	}
 	bpf_spin_unlock(&c->lock);
-	if (!follow)
-		return KV_TO_HOME;
+	if (!follow) {
+		if (kv_read_once(u->state) == KV_UP_RELAY)
+			return KV_TO_HOME;
+		kv_bump(KV_CNT_drop_race); /* lent by another CPU meanwhile */
+		return TC_ACT_SHOT;
+	}
 	if (r.first) {
 		__u32 due = r.upstream->rcv_nxt + u->rx_bypass;
 
@@ -164,7 +170,6 @@ static __noinline int kv_from_backend_relay(struct __sk_buff *skb, struct kv_pac
 			kv_settle_finished(slot);
 		return KV_TO_HOME;
 	}
-	kv_write_once(u->state, KV_UP_LENT);
 	scratch->step.out.to = *client;
 	return kv_relay_send(skb, p, &scratch->step.out, ifindex, path);
 }

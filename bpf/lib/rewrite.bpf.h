@@ -113,8 +113,7 @@ KV_GLOBAL int kv_rewrite_apply(struct __sk_buff *skb, const struct kv_packet *p,
 	if (len > 20) {
 		kv_tcp_options_scan(h->new + 20, len - 20, &options);
 		if (r->timestamps)
-			kv_tcp_ts_set(h->new + 20, &options, kv_tsval(bpf_ktime_get_ns(), r->tsoff),
-				      r->tsecr);
+			kv_tcp_ts_set(h->new + 20, &options, kv_tsval(p->now, r->tsoff), r->tsecr);
 		kv_tcp_sack_add(h->new + 20, &options, r->ack_delta);
 	}
 	diff = bpf_csum_diff((__be32 *)h->old, len, (__be32 *)h->new, len, 0);
