@@ -71,6 +71,7 @@ done
 plain="kvb$$p" steered="kvb$$k" # ids of the two sets of hosts
 dir=$(mktemp -d "$PWD/$OUT/bench.XXXXXX")
 pin=/sys/fs/bpf/kvbench-$$
+control=/run/kvbench-$$.sock # the tree may lie deeper than a socket path is long
 pids=()
 declare -A router_pid router_target
 
@@ -85,7 +86,7 @@ cleanup() {
 	wait 2>/dev/null
 	kv_net_down "$plain"
 	kv_net_down "$steered"
-	rm -rf "$pin" "$dir"
+	rm -rf "$pin" "$control" "$dir"
 }
 trap cleanup EXIT
 trap 'exit 130' INT TERM
@@ -153,7 +154,7 @@ start_kvsteer() {
 	fi
 	for ((i = 1; i <= ENGINES; i++)); do backends+=(--backend "10.72.$i.2:$ENGINE_PORT"); done
 	spawn kvsteerd "$steered-gw" $OUT/kvsteerd --listen 10.71.1.1:8000 "${backends[@]}" \
-		--policy price --pin "$pin" --control "${dir#"$PWD/"}/control"
+		--policy price --pin "$pin" --control "$control"
 	wait_for "$spawned" "$steered-c1" 10.71.1.1:8000 ||
 		die "kvsteerd does not answer: $(tail -n 3 "$dir/kvsteerd.log")"
 	for i in kvsteer-express kvsteer-agent; do
