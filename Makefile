@@ -118,7 +118,7 @@ $(B)/tests/prog/test_%: $(B)/tests/prog/test_%.o $(B)/libcommon.a $(B)/libkvstee
 	$(Q)$(CC) $(LDFLAGS) $^ -o $@ $(LDLIBS)
 
 fuzzers: $(addprefix $(OUT)/fuzz/,$(FUZZERS))
-$(OUT)/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(wildcard include/kvsteer/*.h user/lib/*.[ch] user/common/*.h)
+$(OUT)/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(wildcard include/kvsteer/*.h user/lib/*.[ch] user/common/*.[ch])
 	$(call msg,FUZZ,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CLANG) $(CPPFLAGS) -std=gnu11 -g -O1 -Wall -Wextra -Werror \
@@ -167,7 +167,7 @@ install: all
 	mkdir -p $(DESTDIR)$(PREFIX)/lib/pkgconfig
 	sed 's|@PREFIX@|$(PREFIX)|;s|@VERSION@|$(VERSION)|' user/lib/kvsteer.pc.in \
 		>$(DESTDIR)$(PREFIX)/lib/pkgconfig/kvsteer.pc
-	for m in docs/man/*.[138]; do s=$${m##*.}; \
+	for m in docs/man/*.[1358]; do s=$${m##*.}; \
 		install -Dm644 $$m $(DESTDIR)$(PREFIX)/share/man/man$$s/$${m##*/}; done
 
 ## uninstall: remove what install put there
@@ -175,7 +175,7 @@ uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/sbin/kvsteerd $(DESTDIR)$(PREFIX)/bin/kvsteer \
 		$(DESTDIR)$(PREFIX)/lib/libkvsteer.a $(DESTDIR)$(PREFIX)/lib/libkvsteer.so* \
 		$(DESTDIR)$(PREFIX)/include/kvsteer.h $(DESTDIR)$(PREFIX)/lib/pkgconfig/kvsteer.pc
-	for m in docs/man/*.[138]; do s=$${m##*.}; \
+	for m in docs/man/*.[1358]; do s=$${m##*.}; \
 		rm -f $(DESTDIR)$(PREFIX)/share/man/man$$s/$${m##*/}; done
 
 clean:
