@@ -16,6 +16,21 @@
 typedef unsigned char vec __attribute__((vector_size(16)));
 typedef uint64_t vec64 __attribute__((vector_size(16)));
 
+/* Index of the first byte that is set, all ones; 16: none. One branch at most: a text's escapes
+ * come as they like, and each wrong guess costs as much as 50 bytes. */
+static inline size_t first_set(vec64 set)
+{
+#ifdef __SSE2__
+	typedef char bytes __attribute__((vector_size(16)));
+
+	return __builtin_ctz((unsigned int)__builtin_ia32_pmovmskb128((bytes)set) | 0x10000);
+#else
+	if (set[0] | set[1])
+		return set[0] ? __builtin_ctzll(set[0]) / 8 : 8 + __builtin_ctzll(set[1]) / 8;
+	return 16;
+#endif
+}
+
 static inline const char *skip_space(const char *p, const char *end)
 {
 	while (p < end && (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t'))
@@ -32,15 +47,13 @@ static inline bool is_plain(unsigned char c)
 static inline const char *skip_plain(const char *p, const char *end)
 {
 	for (; end - p >= (ptrdiff_t)sizeof(vec); p += sizeof(vec)) {
+		size_t n;
 		vec v;
-		vec64 odd;
 
 		memcpy(&v, p, sizeof(v));
-		odd = (vec64)((v < 0x20) | (v >= 0xf5) | (v == '"') | (v == '\\'));
-		if (odd[0])
-			return p + __builtin_ctzll(odd[0]) / 8;
-		if (odd[1])
-			return p + 8 + __builtin_ctzll(odd[1]) / 8;
+		n = first_set((vec64)((v < 0x20) | (v >= 0xf5) | (v == '"') | (v == '\\')));
+		if (n < sizeof(v))
+			return p + n;
 	}
 	while (p < end && is_plain(*p))
 		p++;

@@ -26,64 +26,66 @@ static size_t put_utf8(char *out, unsigned int c)
 	return 4;
 }
 
-/* p: behind \u. A surrogate without its partner is kept, as three bytes. */
-static size_t decode_unicode(struct kv_json_decoder *dec, char *out)
+/* *p: behind \u. A surrogate without its partner is kept, as three bytes. */
+static size_t decode_unicode(const char **p, const char *end, char *out)
 {
-	unsigned int c = hex4(dec->p, dec->end);
+	unsigned int c = hex4(*p, end);
 
-	dec->p += 4;
-	if (c >= 0xd800 && c < 0xdc00 && dec->end - dec->p >= 6 && dec->p[0] == '\\' &&
-	    dec->p[1] == 'u') {
-		unsigned int low = hex4(dec->p + 2, dec->end);
+	*p += 4;
+	if (c >= 0xd800 && c < 0xdc00 && end - *p >= 6 && (*p)[0] == '\\' && (*p)[1] == 'u') {
+		unsigned int low = hex4(*p + 2, end);
 
 		if (low >= 0xdc00 && low < 0xe000) {
-			dec->p += 6;
+			*p += 6;
 			c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
 		}
 	}
 	return put_utf8(out, c);
 }
 
-/* dec->p: at a backslash. Returns the bytes written, at most 4. */
-static inline size_t decode_escape(struct kv_json_decoder *dec, char *out)
+/* *p: at a backslash. Returns the bytes written, at most 4. */
+static inline size_t decode_escape(const char **p, const char *end, char *out)
 {
-	dec->p += 2;
-	*out = escapes[(unsigned char)dec->p[-1]];
-	return *out ? 1 : decode_unicode(dec, out);
+	*p += 2;
+	*out = escapes[(unsigned char)(*p)[-1]];
+	return *out ? 1 : decode_unicode(p, end, out);
 }
 
 size_t kv_json_read(struct kv_json_decoder *dec, char *buf, size_t size)
 {
 	char *out = buf, *stop = buf + size - sizeof(vec) - 4; /* and an escape */
+	const char *p = dec->p, *end = dec->end;
 
 	/* A vector is copied whole before it is known how much of it is wanted. */
-	while (out <= stop && dec->p < dec->end && dec->limit - dec->p >= (ptrdiff_t)sizeof(vec)) {
-		size_t len = sizeof(vec), left = dec->end - dec->p;
-		vec64 escape;
+	while (out <= stop && p < end && dec->limit - p >= (ptrdiff_t)sizeof(vec)) {
+		size_t len;
 		vec v;
 
-		memcpy(&v, dec->p, sizeof(v));
+		memcpy(&v, p, sizeof(v));
 		memcpy(out, &v, sizeof(v));
-		escape = (vec64)(v == '\\');
-		if (escape[0])
-			len = __builtin_ctzll(escape[0]) / 8;
-		else if (escape[1])
-			len = 8 + __builtin_ctzll(escape[1]) / 8;
-		if (len >= left) {
-			dec->p = dec->end;
-			return out + left - buf;
+		len = first_set((vec64)(v == '\\'));
+		if (len == sizeof(v) && end - p >= (ptrdiff_t)sizeof(v)) {
+			/* Constants: the next round does not wait for this one's comparison. */
+			p += sizeof(v);
+			out += sizeof(v);
+			continue;
 		}
+		if ((ptrdiff_t)len >= end - p) {
+			out += end - p;
+			p = end;
+			break;
+		}
+		p += len;
 		out += len;
-		dec->p += len;
-		if (len < sizeof(vec))
-			out += decode_escape(dec, out);
+		out += decode_escape(&p, end, out);
 	}
-	while (out <= stop && dec->p < dec->end) {
-		if (*dec->p == '\\')
-			out += decode_escape(dec, out);
+	while (out <= stop && p < end) {
+		if (*p == '\\')
+			out += decode_escape(&p, end, out);
 		else
-			*out++ = *dec->p++;
+			*out++ = *p++;
 	}
+	dec->p = p;
 	return out - buf;
 }
 
