@@ -54,6 +54,11 @@ void sweep_tuple(struct agent *agent, const struct kv_tuple *tuple)
 
 	if (!agent->sweep || entry_read(&agent->dp, tuple, &entry))
 		return;
+	/* Never lent: its numbers are not shifted, and TIME_WAIT can do without us. */
+	if (entry.state != KV_CLIENT_LENT && !entry.rx_bypass && !entry.tx_bypass) {
+		bpf_map_delete_elem(agent->dp.clients_fd, tuple);
+		return;
+	}
 	item = malloc(sizeof(*item));
 	if (!item)
 		return; /* the scan finds it */
