@@ -73,6 +73,7 @@ dir=$(mktemp -d "$PWD/$OUT/bench.XXXXXX")
 pin=/sys/fs/bpf/kvbench-$$
 control=/run/kvbench-$$.sock # the tree may lie deeper than a socket path is long
 pids=()
+agent_idle_us=0
 declare -A router_pid router_target
 
 cleanup() {
@@ -146,28 +147,50 @@ skip() {
 }
 
 start_kvsteer() {
-	local i backends=()
+	local i
 	if [ ! -x $OUT/kvsteerd ]; then
 		skip kvsteer-express "$OUT/kvsteerd is not built"
 		skip kvsteer-agent "$OUT/kvsteerd is not built"
 		return
 	fi
-	for ((i = 1; i <= ENGINES; i++)); do backends+=(--backend "10.72.$i.2:$ENGINE_PORT"); done
-	spawn kvsteerd "$steered-gw" $OUT/kvsteerd --listen 10.71.1.1:8000 "${backends[@]}" \
-		--policy price --pin "$pin" --control "$control"
+	# The engines' caches hold the twenty long prompts, 55,000 tokens each, several times over.
+	cat >"$dir/kvsteer.yaml" <<-CONF
+		pin: $pin
+		control: $control
+		timeouts:
+		  drain: 1s
+		services:
+		- name: bench
+		  listen: ["10.71.1.1:8000"]
+		  policy: price
+		  capacity: 4000000
+		  backends:
+	CONF
+	for ((i = 1; i <= ENGINES; i++)); do echo "  - address: 10.72.$i.2:$ENGINE_PORT"; done \
+		>>"$dir/kvsteer.yaml"
+	spawn kvsteerd "$steered-gw" $OUT/kvsteerd -c "$dir/kvsteer.yaml"
 	wait_for "$spawned" "$steered-c1" 10.71.1.1:8000 ||
 		die "kvsteerd does not answer: $(tail -n 3 "$dir/kvsteerd.log")"
 	for i in kvsteer-express kvsteer-agent; do
 		router_pid[$i]=$spawned
 		router_target[$i]=10.71.1.1:8000
 	done
+	agent_idle_us=$(cpu_per_second "$spawned")
 }
 
-# lanes: requests so far through each lane of kvsteer, as JSON.
-lanes() {
+# cpu_per_second PID: what a process without work uses, in microseconds of CPU time.
+cpu_per_second() {
+	local from to
+	from=$(awk '{ns += $1} END {printf "%d", ns}' /proc/"$1"/task/*/schedstat)
+	sleep 2
+	to=$(awk '{ns += $1} END {printf "%d", ns}' /proc/"$1"/task/*/schedstat)
+	echo $(((to - from) / 2000))
+}
+
+# counters NAME: kvsteer's counters as JSON; null for the others.
+counters() {
 	if [[ $1 = kvsteer-* ]] && [ -x $OUT/kvsteer ]; then
-		$OUT/kvsteer -j --pin "$pin" counters |
-			jq -c '.counters | {express: .requests_express, agent: .requests_agent}'
+		$OUT/kvsteer -j --pin "$pin" counters | jq -c .counters
 	else
 		echo null
 	fi
@@ -204,12 +227,12 @@ measure() {
 	esac
 	# Every measurement has tails of its own, so that no cache knows them from before.
 	seed=$((seed + 1))
-	before=$(lanes "$3")
+	before=$(counters "$3")
 	result=$(kv_in "$ns" $OUT/kv-load "${args[@]}" --seed "$seed") || die "$3: the load generator failed"
 	jq -c --arg name "$3" --arg work "${2%-*}" --argjson round "$1" --argjson before "$before" \
-		--argjson after "$(lanes "$3")" '. + {$name, $work, $round} + if $before == null then {}
-			else {lanes: {express: ($after.express - $before.express),
-				agent: ($after.agent - $before.agent)}} end' \
+		--argjson after "$(counters "$3")" '. + {$name, $work, $round} +
+			if $before == null then {} else {counters: ($after |
+				with_entries(.value -= $before[.key]) | with_entries(select(.value != 0)))} end' \
 		<<<"$result" >>"$dir/runs.jsonl"
 	jq -r --arg name "$3" --arg work "$2" --arg round "$1/$rounds" '[$round, $work, $name,
 		"\(.rps | round) req/s", "p50 \(.p50_us | round) us"] +
@@ -255,6 +278,7 @@ fi
 touch "$dir/runs.jsonl"
 jq -n --arg kernel "$(uname -sr)" --argjson cpus "$(nproc)" --argjson rounds "$rounds" \
 	--argjson seconds "$seconds" --argjson engines $ENGINES \
+	--argjson agent_idle_us_per_s "$agent_idle_us" \
 	--arg cpu "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" \
 	--arg nginx "$(nginx -v 2>&1 | sed 's/.*nginx.//')" \
 	--arg haproxy "$(haproxy -v 2>/dev/null | sed -n '1s/.*version \([^ ]*\).*/\1/p')" \

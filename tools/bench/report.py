@@ -26,11 +26,20 @@ def mid(group, key, digits):
     return round(median(values), digits) if values else None
 
 
-def express_share(group):
-    """Of kvsteer's requests, those decided in the kernel; None where that was not counted."""
-    lanes = [r["lanes"] for r in group if "lanes" in r]
-    total = sum(lane["express"] + lane["agent"] for lane in lanes)
-    return round(sum(lane["express"] for lane in lanes) / total, 4) if total else None
+def sum_counters(group):
+    """Kvsteer's counters over all rounds of a row, warm-up included; None for the others."""
+    total = {}
+    for run in group:
+        for name, n in run.get("counters", {}).items():
+            total[name] = total.get(name, 0) + n
+    return total or None
+
+
+def express_share(counters):
+    """Of kvsteer's requests, those decided in the kernel."""
+    express = counters.get("requests_express", 0)
+    total = express + counters.get("requests_agent", 0)
+    return express / total if total else 0
 
 
 def rows_of(runs):
@@ -63,7 +72,7 @@ def rows_of(runs):
                 else None,
                 "machine_us_per_request": mid(group, "machine_busy_us_per_request", 1),
                 "hashes": sorted({r["body_xxh3"] for r in group if "body_xxh3" in r}),
-                "express_share": express_share(group),
+                "counters": sum_counters(group),
             }
         )
     for row in rows:
@@ -114,17 +123,24 @@ def print_table(rows):
                         for i, (c, w) in enumerate(zip(line, widths))).rstrip())  # fmt: skip
         if n == 0:
             print("-" * (sum(widths) + 2 * (len(widths) - 1)))
-    shares = [r for r in rows if r["express_share"] is not None]
-    if shares:
-        print("\nShare of requests decided in the kernel:")
-    for r in shares:
-        print(f"  {WORKS[r['work']]}, {r['connections']}, {r['name']}: {r['express_share']:.2%}")
+    print_lanes([r for r in rows if r["counters"]])
     print(
         "\nMedians over the rounds. Router CPU: user and system time of the router's processes (for\n"
         "kvsteer: the agent's). Machine CPU: busy time of all CPUs per request, with client, engines\n"
         "and the kernel's work for packets, which no process is charged for reliably: plain\n"
         "forwarding and kvsteer's programs are in there."
     )
+
+
+def print_lanes(rows):
+    if rows:
+        print("\nRequests decided in the kernel, and why the others were left to the agent:")
+    for r in rows:
+        why = ", ".join(
+            f"{name} {n}" for name, n in r["counters"].items() if name.startswith("agent_") and n > 0
+        )
+        label = f"{WORKS[r['work']]}, {r['connections']}, {r['name']}"
+        print(f"  {label:<38}{express_share(r['counters']):>8.2%}  {why}".rstrip())
 
 
 def print_micro(micro):
@@ -137,8 +153,9 @@ def print_micro(micro):
 class Checks:
     """The lines to reach. A line whose rows were not measured says so."""
 
-    def __init__(self, rows):
+    def __init__(self, rows, agent_idle_us):
         self.rows = rows
+        self.agent_idle_us = agent_idle_us  # per second, from the agent's timers
         self.results = []
 
     def value(self, work, connections, name, key):
@@ -206,10 +223,11 @@ class Checks:
 
         def agent_cpu(work, connections):
             def compute():
-                # Two decimals of a microsecond: no system call is that short, so what rounds to 0
-                # is the agent's own timers and nothing done for a request.
+                # Without what its timers use when there is no request at all. To two decimals:
+                # no system call is that short.
                 cpu = v(work, connections, "kvsteer-express", "cpu_us_per_request")
-                return round(cpu, 2), 0.0, False, "us"
+                idle = self.agent_idle_us / v(work, connections, "kvsteer-express", "rps")
+                return max(round(cpu - idle, 2), 0.0), 0.0, False, "us"
 
             return compute
 
@@ -255,7 +273,7 @@ def main():
     setup = json.loads(read(args.setup))
     micro = json.loads(read(args.micro)) if args.micro else None
     rows = rows_of([json.loads(line) for line in read(args.runs).splitlines()])
-    checks = Checks(rows).run()
+    checks = Checks(rows, setup["agent_idle_us_per_s"]).run()
     print()
     print(", ".join(f"{k} {v}" for k, v in setup.items()) + "\n")
     if rows:
