@@ -180,7 +180,8 @@ static long kv_cut_sum(__u32 i, void *ctx)
 	if (n > KV_CUT_STEP)
 		n = KV_CUT_STEP;
 	asm volatile("" : "+r"(n));
-	if (!n || n > KV_CUT_STEP || bpf_skb_load_bytes(cut->skb, off, bytes, n))
+	/* Signed, for 6.1's verifier: see kv_source_load. */
+	if ((__s64)n <= 0 || n > KV_CUT_STEP || bpf_skb_load_bytes(cut->skb, off, bytes, n))
 		return 1;
 	cut->sum = bpf_csum_diff((__be32 *)bytes, sizeof(bytes), NULL, 0, cut->sum);
 	return 0;

@@ -33,7 +33,9 @@ KV_INLINE int kv_source_load(const struct kv_source *s, __u32 off, void *dst, __
 	if (size > KV_LOAD_MAX)
 		return -1;
 	asm volatile("" : "+r"(size));
-	if (!size)
+	/* Signed, for clang makes "== 0" of an unsigned test and 6.1's verifier learns no lower
+	 * bound from that (6.8 does). */
+	if ((__s64)size <= 0)
 		return -1;
 	if (off > s->len || n > s->len - off)
 		return -1;
