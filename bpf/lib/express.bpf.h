@@ -163,7 +163,8 @@ static __noinline int kv_express_send(struct __sk_buff *skb, struct kv_packet *p
 		return KV_TO_HOME;
 	uh = &scratch->upstream_home;
 	out = &scratch->step.out;
-	c = kv_client_get(&p->key);
+	/* p's own key: but a map's key must not lie in a global function's argument (6.1). */
+	c = kv_client_get(&scratch->packet.key);
 	if (!c) {
 		kv_bump(KV_CNT_agent_clients_full);
 		return KV_TO_HOME;

@@ -177,6 +177,7 @@ KV_INLINE const __u8 *kv_window_at(struct kv_window *w)
 {
 	__u32 pos = w->pos;
 
+	kv_opaque(pos); /* 6.1: a 32-bit copy of a checked value is unchecked */
 	if (pos > KV_LOAD_MAX)
 		pos = KV_LOAD_MAX;
 	return w->buf + pos;
