@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The gateway's kernel side under test: the real programs over their real maps, filled as the agent
+ * fills them, and run on packets by BPF_PROG_TEST_RUN.
+ */
+#ifndef KVSTEER_TESTS_GATEWAY_H
+#define KVSTEER_TESTS_GATEWAY_H
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <linux/pkt_cls.h>
+#include <sys/mman.h>
+
+#include <kvsteer/counters.h>
+#include <kvsteer/fields.h>
+
+#include "kvsteer.skel.h"
+
+#include "packet.h"
+#include "prog.h"
+
+#define UPSTREAMS 8 /* slots per backend */
+#define BACKENDS 4
+#define CLIENTS 8
+#define LOCAL_IFINDEX 1 /* lo; also the one that test runs come in by */
+#define OTHER_IFINDEX 99
+
+#define VERDICT_OK TC_ACT_OK
+#define VERDICT_DROP TC_ACT_SHOT
+#define VERDICT_MUTE TC_ACT_STOLEN
+#define VERDICT_SENT TC_ACT_REDIRECT
+
+#define EVENTS_MAX 16
+
+static struct {
+	struct kvsteer_bpf *skel;
+	struct kv_service *services;
+	struct kv_backend *backends;
+	struct kv_upstream *upstreams;
+	struct kv_dispatch *dispatches;
+	struct kv_call *call;
+	struct ring_buffer *ring;
+	__u64 counters[KV_CNT_MAX]; /* when last looked at */
+	struct kv_event events[EVENTS_MAX];
+	__u32 n_events;
+	/* of the last run */
+	int verdict;
+	bool touched; /* any byte of the frame differs */
+	__u32 frame_len;
+	__u8 frame[PACKET_MAX];
+	struct packet out;
+} gw;
+
+/* ---- loading ------------------------------------------------------------------------- */
+
+static inline void *gw_memory(struct bpf_map *map)
+{
+	size_t page = sysconf(_SC_PAGESIZE);
+	size_t len = (size_t)bpf_map__max_entries(map) * bpf_map__value_size(map);
+	void *memory = mmap(NULL, (len + page - 1) / page * page, PROT_READ | PROT_WRITE,
+			    MAP_SHARED, bpf_map__fd(map), 0);
+
+	NEED(memory != MAP_FAILED);
+	return memory;
+}
+
+static inline int gw_event(void *ctx, void *data, size_t len)
+{
+	(void)ctx;
+	NEED(len == sizeof(struct kv_event) && gw.n_events < EVENTS_MAX);
+	memcpy(&gw.events[gw.n_events++], data, len);
+	return 0;
+}
+
+/* local_ifindex: whose packets are taken for this host's own. */
+static inline void gw_load(__u32 local_ifindex)
+{
+	struct kvsteer_bpf *skel = kvsteer_bpf__open();
+	__u32 slots = BACKENDS * UPSTREAMS, zero = 0;
+	struct kv_names names;
+
+	NEED(skel);
+	gw.skel = skel;
+	bpf_map__set_max_entries(skel->maps.kv_backends, BACKENDS);
+	bpf_map__set_max_entries(skel->maps.kv_upstreams, slots);
+	bpf_map__set_max_entries(skel->maps.kv_dispatches, slots);
+	bpf_map__set_max_entries(skel->maps.kv_upstream_ids, 2 * slots);
+	bpf_map__set_max_entries(skel->maps.kv_clients, CLIENTS);
+	bpf_map__set_max_entries(skel->maps.kv_prefixes, 1024);
+	bpf_map__set_max_entries(skel->maps.kv_sessions, 1024);
+	skel->rodata->kv_config.upstreams_per_backend = UPSTREAMS;
+	skel->rodata->kv_config.lo_ifindex = local_ifindex;
+	NEED(!kvsteer_bpf__load(skel));
+	gw.services = gw_memory(skel->maps.kv_services);
+	gw.backends = gw_memory(skel->maps.kv_backends);
+	gw.upstreams = gw_memory(skel->maps.kv_upstreams);
+	gw.dispatches = gw_memory(skel->maps.kv_dispatches);
+	gw.call = gw_memory(skel->maps.kv_call);
+	gw.ring = ring_buffer__new(bpf_map__fd(skel->maps.kv_events), gw_event, NULL, NULL);
+	NEED(gw.ring);
+	kv_names_default(&names);
+	NEED(!bpf_map_update_elem(bpf_map__fd(skel->maps.kv_names), &zero, &names, BPF_ANY));
+}
+
+static inline void gw_unload(void)
+{
+	if (!gw.skel)
+		return;
+	/* the mapped memory goes with the process */
+	ring_buffer__free(gw.ring);
+	kvsteer_bpf__destroy(gw.skel);
+	memset(&gw, 0, sizeof(gw));
+}
+
+/* ---- counters ------------------------------------------------------------------------ */
+
+struct gw_count {
+	enum kv_counter counter;
+	__u64 n;
+};
+
+#define N(name, n)                                                                                 \
+	{                                                                                          \
+		KV_CNT_##name, n                                                                   \
+	}
+
+/* Since the last look these have risen by so much, and no other. */
+#define COUNTED(...)                                                                               \
+	do {                                                                                       \
+		const struct gw_count counted[] = {__VA_ARGS__};                                   \
+                                                                                                   \
+		gw_counted(__FILE__, __LINE__, counted, sizeof(counted) / sizeof(counted[0]));     \
+	} while (0)
+
+/* Reads the counters; ret_rise: by how much each has risen since the last look. */
+static inline void gw_rise(__u64 ret_rise[KV_CNT_MAX])
+{
+	int fd = bpf_map__fd(gw.skel->maps.kv_counters), cpus = libbpf_num_possible_cpus();
+	__u64 values[cpus], sum;
+
+	for (__u32 i = 0; i < KV_CNT_MAX; i++) {
+		NEED(!bpf_map_lookup_elem(fd, &i, values));
+		sum = 0;
+		for (int cpu = 0; cpu < cpus; cpu++)
+			sum += values[cpu];
+		ret_rise[i] = sum - gw.counters[i];
+		gw.counters[i] = sum;
+	}
+}
+
+static inline void gw_counted(const char *file, int line, const struct gw_count *counts, size_t n)
+{
+	static const char *const names[] = {
+#define COUNTER_NAME(name, meaning) #name,
+		KV_COUNTERS(COUNTER_NAME)
+#undef COUNTER_NAME
+	};
+	__u64 rise[KV_CNT_MAX], due;
+
+	gw_rise(rise);
+	for (__u32 i = 0; i < KV_CNT_MAX; i++) {
+		due = 0;
+		for (size_t k = 0; k < n; k++)
+			due += counts[k].counter == i ? counts[k].n : 0;
+		if (rise[i] != due && check_fail(file, line))
+			printf("counter %s rose by %lld, expected %lld\n", names[i],
+			       (long long)rise[i], (long long)due);
+	}
+}
+
+/* ---- events -------------------------------------------------------------------------- */
+
+#define NO_EVENT() CHECK_EQ(gw_events(), 0)
+
+/* Reads those since the last look. */
+static inline __u32 gw_events(void)
+{
+	gw.n_events = 0;
+	NEED(ring_buffer__consume(gw.ring) >= 0);
+	return gw.n_events;
+}
+
+/* One event, and which. */
+#define EVENT(kind, of_slot, of_client)                                                            \
+	do {                                                                                       \
+		CHECK_EQ(gw_events(), 1);                                                          \
+		CHECK_EQ(gw.events[0].type, kind);                                                 \
+		CHECK_EQ(gw.events[0].slot, of_slot);                                              \
+		CHECK_EQ(gw.events[0].gen, gw.upstreams[of_slot].gen);                             \
+		CHECK_MEM(&gw.events[0].client, of_client, sizeof(struct kv_tuple));               \
+	} while (0)
+
+/* ---- running ------------------------------------------------------------------------- */
+
+static inline void gw_run_frame(struct bpf_program *prog, const void *frame, __u32 len,
+				__u32 gso_size)
+{
+	struct __sk_buff ctx = {.gso_size = gso_size, .gso_segs = gso_size ? len / gso_size : 0};
+	LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = frame, .data_size_in = len,
+		    .data_out = gw.frame, .data_size_out = sizeof(gw.frame), .ctx_in = &ctx,
+		    .ctx_size_in = sizeof(ctx));
+	const char *wrong;
+
+	NEED(!bpf_prog_test_run_opts(bpf_program__fd(prog), &opts));
+	gw.verdict = opts.retval;
+	gw.frame_len = opts.data_size_out;
+	gw.touched = len != gw.frame_len || memcmp(frame, gw.frame, len);
+	wrong = packet_read(&gw.out, gw.frame, gw.frame_len);
+	if (wrong && gw.verdict != VERDICT_DROP && check_fail(__FILE__, __LINE__))
+		printf("%s in a packet with verdict %d\n", wrong, gw.verdict);
+}
+
+static inline void gw_run(struct bpf_program *prog, const struct packet *p)
+{
+	__u8 frame[PACKET_MAX];
+
+	gw_run_frame(prog, frame, packet_write(p, frame), 0);
+}
+
+static inline void gw_ingress(const struct packet *p)
+{
+	gw_run(gw.skel->progs.kv_ingress, p);
+}
+
+static inline void gw_egress(const struct packet *p)
+{
+	gw_run(gw.skel->progs.kv_egress, p);
+}
+
+/* ---- maps ---------------------------------------------------------------------------- */
+
+static inline void gw_clear(const struct bpf_map *map)
+{
+	char key[64];
+
+	while (!bpf_map_get_next_key(bpf_map__fd(map), NULL, key))
+		NEED(!bpf_map_delete_elem(bpf_map__fd(map), key));
+}
+
+/* The maps as after loading. */
+static inline void gw_reset(void)
+{
+	__u64 rise[KV_CNT_MAX];
+
+	gw_clear(gw.skel->maps.kv_service_ids);
+	gw_clear(gw.skel->maps.kv_upstream_ids);
+	gw_clear(gw.skel->maps.kv_clients);
+	gw_clear(gw.skel->maps.kv_prefixes);
+	gw_clear(gw.skel->maps.kv_sessions);
+	memset(gw.services, 0, KV_MAX_SERVICES * sizeof(*gw.services));
+	memset(gw.backends, 0, BACKENDS * sizeof(*gw.backends));
+	memset(gw.upstreams, 0, BACKENDS * UPSTREAMS * sizeof(*gw.upstreams));
+	memset(gw.dispatches, 0, BACKENDS * UPSTREAMS * sizeof(*gw.dispatches));
+	gw_events();
+	gw_rise(rise);
+}
+
+/* false: no such entry. */
+static inline bool gw_client(const struct kv_tuple *key, struct kv_client *ret_client)
+{
+	return !bpf_map_lookup_elem(bpf_map__fd(gw.skel->maps.kv_clients), key, ret_client);
+}
+
+static inline void gw_client_set(const struct kv_tuple *key, const struct kv_client *c)
+{
+	NEED(!bpf_map_update_elem(bpf_map__fd(gw.skel->maps.kv_clients), key, c, BPF_ANY));
+}
+
+#endif /* KVSTEER_TESTS_GATEWAY_H */

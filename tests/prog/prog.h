@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Programs that run BPF: a list of named tests, in a network namespace of their own. Without root
+ * each test is skipped by name.
+ */
+#ifndef KVSTEER_TESTS_PROG_H
+#define KVSTEER_TESTS_PROG_H
+
+#include <errno.h>
+#include <net/if.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <linux/ipv6.h>
+
+#include "../unit/check.h"
+
+struct prog_test {
+	const char *name;
+	void (*run)(void);
+};
+
+/* What a test cannot go on without. */
+#define NEED(cond)                                                                                 \
+	do {                                                                                       \
+		if (!(cond)) {                                                                     \
+			printf("Bail out! %s:%d: %s: %s\n", __FILE__, __LINE__, #cond,             \
+			       strerror(errno));                                                   \
+			exit(1);                                                                   \
+		}                                                                                  \
+	} while (0)
+
+static inline void prog_add_ipv6(int fd, const char *addr)
+{
+	/* struct in6_ifreq of linux/ipv6.h */
+	struct in6_ifreq req = {.ifr6_prefixlen = 128, .ifr6_ifindex = if_nametoindex("lo")};
+
+	NEED(inet_pton(AF_INET6, addr, &req.ifr6_addr) == 1);
+	NEED(!ioctl(fd, SIOCSIFADDR, &req) || errno == EEXIST);
+}
+
+/* 127.0.0.0/8 is there by itself; IPv6 has fd00::1 … fd00::3 beside it. */
+static inline void prog_enter_namespace(void)
+{
+	struct ifreq req = {.ifr_name = "lo", .ifr_flags = IFF_UP};
+	int fd;
+
+	NEED(!unshare(CLONE_NEWNET));
+	fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	NEED(fd >= 0 && !ioctl(fd, SIOCSIFFLAGS, &req));
+	prog_add_ipv6(fd, "fd00::1");
+	prog_add_ipv6(fd, "fd00::2");
+	prog_add_ipv6(fd, "fd00::3");
+	close(fd);
+}
+
+/* false: not root, and all tests have been skipped. */
+static inline bool prog_begin(const struct prog_test *tests, unsigned int n, const char *suffix)
+{
+	if (!geteuid())
+		return true;
+	for (unsigned int i = 0; i < n; i++)
+		printf("ok %u - %s%s # SKIP not root\n", ++check_state.n, tests[i].name, suffix);
+	return false;
+}
+
+static inline void prog_run(const struct prog_test *tests, unsigned int n, const char *suffix)
+{
+	char name[200];
+
+	for (unsigned int i = 0; i < n; i++) {
+		snprintf(name, sizeof(name), "%s%s", tests[i].name, suffix);
+		check_begin(name);
+		tests[i].run();
+		check_end(); /* before the name is another's */
+	}
+}
+
+#endif /* KVSTEER_TESTS_PROG_H */

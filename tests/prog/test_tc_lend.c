@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The express lane: which requests are lent, how they look at the backend, and why others are not.
+ */
+#include <linux/sockios.h>
+
+#include <kvsteer/request.h>
+
+#include "talk.h"
+
+#define POST_HEAD "POST /v1/completions HTTP/1.1\r\nHost: a\r\n"
+#define HINT "KV-Prefix: 1;300,100:0000000000000abc,200:0000000000000def\r\n"
+
+static void test_get(void)
+{
+	struct kv_client c;
+
+	flow_begin();
+	ASK(0, GET, LEN(GET));
+	COUNTED(LENT(LEN(GET)));
+	LOAD(1, 0);
+	c = client_entry();
+	CHECK_EQ(c.ifindex, LOCAL_IFINDEX);
+	CHECK_EQ(c.path, flow.local ? KV_PATH_LOCAL : 0);
+	CHECK_EQ(c.pair.slot, SLOT(0));
+	CHECK_EQ(c.pair.gen, 71);
+	CHECK_EQ(slot(0)->gen, 71);
+	CHECK_EQ(c.pair.req_end - c.pair.req_start, LEN(GET));
+	CHECK_MEM(&slot(0)->client, &flow.c.key, sizeof(flow.c.key));
+	NO_EVENT();
+}
+
+/* The hint's rungs are learned, the prompt is charged; the body's rest follows. */
+static void test_post(void)
+{
+	static const char head[] = POST_HEAD HINT "Content-Length: 600\r\n\r\n";
+	char body[600];
+	__u64 hash = 0xdef;
+	struct kv_prefix prefix;
+
+	flow_begin();
+	memset(body, 'b', sizeof(body));
+	flow.uploading = true;
+	ASK(0, head, LEN(head));
+	COUNTED(LENT(LEN(head)), N(hint_prefix, 1), N(prefix_inserted, 2));
+	LOAD(1, 300);
+	CHECK(!bpf_map_lookup_elem(bpf_map__fd(gw.skel->maps.kv_prefixes), &hash, &prefix));
+	CHECK_EQ(kv_holder_backend(prefix.holder[0]), BACKEND);
+	CHECK(prefix.holder[0] & KV_HOLDER_TENTATIVE);
+	CLIENT_SAYS(0, body, 400);
+	BACKEND_ACKS(0);
+	flow.uploading = false;
+	CLIENT_SAYS(0, body, 200);
+	BACKEND_ACKS(0);
+	COUNTED(TO_BACKEND_N(2, 600), TO_CLIENT_N(2, 0));
+	BACKEND_SAYS(0, ANSWER, LEN(ANSWER));
+	COUNTED(TO_CLIENT_N(1, LEN(ANSWER)));
+	LOAD(1, 0);
+	CHECK(!bpf_map_lookup_elem(bpf_map__fd(gw.skel->maps.kv_prefixes), &hash, &prefix));
+	CHECK(!(prefix.holder[0] & KV_HOLDER_TENTATIVE));
+	CLIENT_ACKS(0);
+	COUNTED(TO_BACKEND_N(1, 0), N(returns, 1));
+	POOLED(0);
+}
+
+static void test_head_and_body_in_one(void)
+{
+	static const char text[] = POST_HEAD HINT "Content-Length: 4\r\n\r\nbody";
+
+	flow_begin();
+	ASK(0, text, LEN(text));
+	COUNTED(LENT(LEN(text)), N(hint_prefix, 1), N(prefix_inserted, 2));
+}
+
+static void test_session(void)
+{
+	static const char text[] = POST_HEAD "X-Session-Id: s1\r\nContent-Length: 4\r\n\r\nbody";
+	__u64 key = kv_session_hash("s1", 2);
+	struct kv_session s;
+
+	flow_begin();
+	ASK(0, text, LEN(text));
+	COUNTED(LENT(LEN(text)), N(hint_session, 1), N(session_inserted, 1));
+	LOAD(1, 1);
+	CHECK(!bpf_map_lookup_elem(bpf_map__fd(gw.skel->maps.kv_sessions), &key, &s));
+	CHECK_EQ(kv_holder_backend(s.holder), BACKEND);
+}
+
+/* Not a completion, so it needs no hint; a malformed one is counted. */
+static void test_malformed_hint(void)
+{
+	static const char text[] = "GET / HTTP/1.1\r\nHost: a\r\nKV-Prefix: 2;1\r\n\r\n";
+
+	flow_begin();
+	ASK(0, text, LEN(text));
+	COUNTED(LENT(LEN(text)), N(hint_malformed, 1));
+}
+
+/* SACK blocks, ECN marks and a FIN of the client's segment. */
+static void test_odd_segment(void)
+{
+	struct packet p;
+
+	flow_begin();
+	flow_pair(0);
+	p = segment(&flow.c, PSH | FIN | ECE | CWR, GET, LEN(GET));
+	p.tos = 0xbb;
+	p.n_sack = 2;
+	memcpy(p.sack, (__u32[]){flow.c.ack + 10, flow.c.ack + 20, flow.c.ack - 9, flow.c.ack - 5},
+	       16);
+	send_from(&flow.c, &p);
+	SPLICED(&flow.c, &flow.u[0], &p, p.len, ACK | PSH | FIN, false);
+	COUNTED(LENT(LEN(GET)));
+	CHECK_EQ(client_entry().pair.fin_seq, p.seq + p.len);
+}
+
+/* An upstream that has been closed, or has bytes nobody asked for, is passed over. */
+static void test_stale_upstream(void)
+{
+	flow_begin();
+	NEED(write(flow.u[0].far, "x", 1) == 1);
+	ASK(1, GET, LEN(GET));
+	COUNTED(LENT(LEN(GET)), N(upstream_stale, 1));
+	CHECK_EQ(slot(0)->state, KV_UP_DONE);
+	EVENT(KV_EVENT_CLOSE_UPSTREAM, SLOT(0), &flow.c.key);
+
+	flow_begin();
+	shutdown(flow.u[0].far, SHUT_WR);
+	ASK(1, GET, LEN(GET));
+	COUNTED(LENT(LEN(GET)), N(upstream_stale, 1));
+	CHECK_EQ(slot(0)->state, KV_UP_DONE);
+	EVENT(KV_EVENT_CLOSE_UPSTREAM, SLOT(0), &flow.c.key);
+}
+
+/* ---- refusals ------------------------------------------------------------------------ */
+
+static void refuse(const char *text, __u32 len)
+{
+	struct packet p = segment(&flow.c, PSH, text, len);
+	__u64 idle = gw.backends[BACKEND].idle[0];
+	struct kv_client c;
+
+	send_from(&flow.c, &p);
+	c = client_entry();
+	CHECK_EQ(gw.verdict, VERDICT_OK);
+	CHECK_EQ(gw.touched, flow.wrapped);
+	if (flow.wrapped) {
+		CHECK_EQ(gw.out.seq, p.seq - c.rx_bypass);
+		CHECK_EQ(gw.out.ack, p.ack - c.tx_bypass);
+	}
+	CHECK(c.state != KV_CLIENT_LENT);
+	LOAD(0, 0);
+	for (int i = 0; i < 2; i++)
+		if (slot(i)->state != KV_UP_DONE) {
+			CHECK_EQ(slot(i)->state, KV_UP_IDLE);
+			CHECK_EQ(gw.backends[BACKEND].idle[0] & BIT(i), idle & BIT(i));
+		}
+}
+
+#define REFUSED(text, why)                                                                         \
+	do {                                                                                       \
+		refuse(text, LEN(text));                                                           \
+		COUNTED(N(why, 1));                                                                \
+	} while (0)
+
+static void test_refused_by_head(void)
+{
+	static const char large[] = POST_HEAD HINT "Content-Length: 100001\r\n\r\n";
+	struct packet p;
+	__u8 frame[PACKET_MAX];
+
+	flow_begin();
+	REFUSED(POST_HEAD "Content-Length: 4\r\n\r\nbody", agent_no_hint);
+	REFUSED(POST_HEAD "KV-Prefix: 9\r\nContent-Length: 4\r\n\r\nbody", agent_no_hint);
+	REFUSED("GET / HTTP/1.1\r\nHo", agent_head_split);
+	REFUSED("G", agent_head_split);
+	REFUSED("GET / HTTP/1.0\r\n\r\n", agent_head_odd);
+	REFUSED(POST_HEAD "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", agent_head_odd);
+	REFUSED("\x16\x03\x01\x02\x00\x01", agent_head_odd);
+	REFUSED(GET GET, agent_pipelined);
+	REFUSED(GET "x", agent_pipelined);
+	REFUSED(large, agent_too_large);
+	gw.services[SERVICE].body_limit = 100001;
+	ASK(0, large, LEN(large));
+
+	/* whole in the packet, but not in one segment of the wire */
+	flow_begin();
+	p = segment(&flow.c, PSH, GET, LEN(GET));
+	gw_run_frame(gw.skel->progs.kv_ingress, frame, packet_write(&p, frame), LEN(GET) - 1);
+	CHECK_EQ(gw.verdict, VERDICT_OK);
+	COUNTED(N(agent_head_split, 1));
+	gw_run_frame(gw.skel->progs.kv_ingress, frame, packet_write(&p, frame), LEN(GET));
+	CHECK_EQ(gw.verdict, VERDICT_SENT);
+	COUNTED(LENT(LEN(GET)));
+}
+
+static void test_refused_by_state(void)
+{
+	flow_begin();
+	gw.services[SERVICE].flags |= KV_SERVICE_DRAINING;
+	REFUSED(GET, agent_draining);
+	gw.services[SERVICE].flags = KV_SERVICE_UP;
+	gw.backends[BACKEND].state = KV_BACKEND_DRAINING;
+	REFUSED(GET, agent_no_backend);
+	gw.backends[BACKEND].state = KV_BACKEND_UP;
+	gw.backends[BACKEND].idle[0] = 0;
+	refuse(GET, LEN(GET));
+	COUNTED(N(agent_no_upstream, 1));
+	/* both closed: none is left */
+	gw.backends[BACKEND].idle[0] = BIT(0) | BIT(1);
+	shutdown(flow.u[0].far, SHUT_WR);
+	shutdown(flow.u[1].far, SHUT_WR);
+	refuse(GET, LEN(GET));
+	COUNTED(N(agent_no_upstream, 1), N(upstream_stale, 2));
+	CHECK_EQ(gw_events(), 2);
+}
+
+static void test_clients_full(void)
+{
+	struct kv_client c = {};
+
+	flow_begin();
+	if (flow.wrapped)
+		return; /* it has an entry already */
+	for (__u32 i = 0; i < CLIENTS; i++) {
+		c.key.peer_port = i + 1;
+		gw_client_set(&c.key, &c);
+	}
+	REFUSED(GET, agent_clients_full);
+}
+
+static void test_options_mismatch(void)
+{
+	static const char *const options[] = {"tcp_timestamps", "tcp_sack"};
+
+	for (int k = 0; k < 2; k++) {
+		flow_begin();
+		home_sysctl(options[k], "0");
+		for (int i = 0; i < 2; i++) {
+			peer_close(&flow.u[i]);
+			peer_backend(&flow.u[i], flow.family);
+			memset(slot(i), 0, sizeof(*slot(i)));
+			flow_upstream(i);
+		}
+		home_sysctl(options[k], "1");
+		REFUSED(GET, agent_options);
+	}
+}
+
+/* Neither side has timestamps or SACK: nothing is added. */
+static void test_no_options(void)
+{
+	home_sysctl("tcp_timestamps", "0");
+	home_sysctl("tcp_sack", "0");
+	flow_begin();
+	home_sysctl("tcp_timestamps", "1");
+	home_sysctl("tcp_sack", "1");
+	CHECK(!flow.c.timestamps && !flow.c.sack);
+	BEGIN(0);
+	BACKEND_SAYS(0, ANSWER, LEN(ANSWER));
+	CLIENT_ACKS(0);
+	POOLED(0);
+}
+
+static void test_family_mismatch(void)
+{
+	flow_begin();
+	for (int i = 0; i < 2; i++) {
+		peer_close(&flow.u[i]);
+		peer_backend(&flow.u[i], flow.family == AF_INET ? AF_INET6 : AF_INET);
+		memset(slot(i), 0, sizeof(*slot(i)));
+		flow_upstream(i);
+	}
+	REFUSED(GET, agent_family);
+}
+
+static void test_busy_home(void)
+{
+	char *much = calloc(1, 1 << 20);
+	__u32 before;
+	int unsent;
+
+	flow_begin();
+	/* bytes that nobody has read: no beginning of a request, not counted */
+	NEED(write(flow.c.far, "x", 1) == 1);
+	flow.c.seq++;
+	refuse(GET, LEN(GET));
+	COUNTED();
+	NEED(read(flow.c.home, much, 1) == 1);
+	ASK(0, GET, LEN(GET));
+	COUNTED(LENT(LEN(GET)));
+
+	/* more to send than the client takes: unsent bytes */
+	flow_begin();
+	peer_deafen(&flow.c);
+	before = home_write_seq(flow.c.home);
+	NEED(fcntl(flow.c.home, F_SETFL, O_NONBLOCK) == 0 && much);
+	NEED(write(flow.c.home, much, 1 << 20) > 100000);
+	NEED(!ioctl(flow.c.home, SIOCOUTQNSD, &unsent));
+	CHECK(unsent > 0);
+	flow.c.ack += home_write_seq(flow.c.home) - unsent - before;
+	refuse(GET, LEN(GET));
+	COUNTED(N(agent_home_busy, 1));
+
+	/* an ack that leaves bytes open */
+	flow_begin();
+	peer_deafen(&flow.c);
+	NEED(write(flow.c.home, "hello", 5) == 5);
+	flow.c.ack += 4;
+	REFUSED(GET, agent_home_busy);
+	free(much);
+}
+
+static void test_not_next(void)
+{
+	struct packet p;
+
+	flow_begin();
+	p = segment(&flow.c, PSH, GET, LEN(GET));
+	p.seq++;
+	send_from(&flow.c, &p);
+	DROPPED();
+	COUNTED(N(drop_hole, 1));
+	p.seq -= 2;
+	send_from(&flow.c, &p);
+	CHECK_EQ(gw.verdict, VERDICT_OK);
+	COUNTED();
+	p = segment(&flow.c, RST, GET, LEN(GET));
+	send_from(&flow.c, &p);
+	CHECK_EQ(gw.verdict, VERDICT_OK);
+	COUNTED();
+	p = segment(&flow.c, SYN, GET, LEN(GET));
+	send_from(&flow.c, &p);
+	CHECK_EQ(gw.verdict, VERDICT_OK);
+	COUNTED();
+	/* the agent has a request of it in hand */
+	flow_client(0, 0);
+	struct kv_client c = client_entry();
+	c.state = KV_CLIENT_AGENT;
+	gw_client_set(&c.key, &c);
+	p = segment(&flow.c, PSH, GET, LEN(GET));
+	send_from(&flow.c, &p);
+	CHECK_EQ(gw.verdict, VERDICT_OK);
+	COUNTED();
+	CHECK_EQ(client_entry().state, KV_CLIENT_AGENT);
+}
+
+int main(void)
+{
+	static const struct prog_test tests[] = {
+		{"GET is lent", test_get},
+		{"hinted POST whose body follows", test_post},
+		{"head and body in one segment", test_head_and_body_in_one},
+		{"session", test_session},
+		{"malformed hint", test_malformed_hint},
+		{"SACK, ECN and FIN", test_odd_segment},
+		{"stale upstream", test_stale_upstream},
+		{"refused by its head", test_refused_by_head},
+		{"refused by the state of things", test_refused_by_state},
+		{"refused: client table full", test_clients_full},
+		{"refused: options mismatch", test_options_mismatch},
+		{"neither side has options", test_no_options},
+		{"refused: family mismatch", test_family_mismatch},
+		{"refused: home busy", test_busy_home},
+		{"not the next segment", test_not_next},
+	};
+
+	return TALK_MAIN(tests);
+}
