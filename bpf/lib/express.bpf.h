@@ -226,7 +226,7 @@ KV_GLOBAL int kv_express(struct __sk_buff *skb, struct kv_packet *p, __u32 servi
 	 * beginning of a request, or not the next one. Not counted: every segment of an agent
 	 * lane's body comes by here. */
 	if (p->seq != ch->rcv_nxt + rx_bypass || ch->copied_seq != ch->rcv_nxt ||
-	    !(p->flags & KV_ACK))
+	    (p->flags & (KV_SYN | KV_RST | KV_ACK)) != KV_ACK)
 		return KV_TO_HOME;
 	lane = kv_parse(skb, p);
 	why = kv_refusal(&scratch->request, lane, p, service,
