@@ -52,10 +52,18 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 
 	(void)what;
 	timer_read(fd);
+	/* The pools also look for slots that ended: what the kernel has to say of them goes first.
+	 */
+	events_consume(agent);
 	pool_tick(agent, kv_now_ns());
 	client_rechecks(agent);
 	if (!agent->ready && pools_known(agent))
 		tell_ready(agent);
+	if (agent->draining && (!agent->n_clients || kv_now_ns() >= agent->drain_until)) {
+		if (agent->n_clients)
+			kv_warn("%u client connections did not end in time", agent->n_clients);
+		event_base_loopbreak(agent->base);
+	}
 }
 
 static void on_second(evutil_socket_t fd, short what, void *arg)
@@ -69,14 +77,9 @@ static void on_second(evutil_socket_t fd, short what, void *arg)
 	sd_notify(0, "WATCHDOG=1");
 	listen_resume(agent);
 	sweep(agent, now_ns);
-	if (agent->draining && (!agent->n_clients || now_ns >= agent->drain_until)) {
-		if (agent->n_clients)
-			kv_warn("%u client connections did not end in time", agent->n_clients);
-		event_base_loopbreak(agent->base);
-	}
 }
 
-void agent_drain(struct agent *agent)
+static void drain(struct agent *agent)
 {
 	kv_info("draining: requests in progress end, new connections are refused");
 	sd_notify(0, "STOPPING=1\nSTATUS=draining");
@@ -98,7 +101,7 @@ static void on_terminate(evutil_socket_t fd, short what, void *arg)
 	if (agent->draining)
 		event_base_loopbreak(agent->base);
 	else
-		agent_drain(agent);
+		drain(agent);
 }
 
 /* By timerfd, not by evtimer: with a timeout in epoll_wait the kernel would set and cancel a

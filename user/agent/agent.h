@@ -74,14 +74,9 @@ struct agent {
 	char scratch[SCRATCH_SIZE];
 };
 
-struct timeval;
-
 /* Everything up to the loop; prints what fails. To be followed by agent_close in any case. */
 int agent_open(struct agent *agent, struct kv_config *config);
 int agent_run(struct agent *agent);
 void agent_close(struct agent *agent);
-
-void agent_drain(struct agent *agent);
-void agent_stop_if_drained(struct agent *agent);
 
 #endif

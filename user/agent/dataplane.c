@@ -99,10 +99,14 @@ static void unmap_memory(const struct bpf_map *map, void *memory)
 
 int dataplane_load(struct dataplane *dp, const struct kv_config *config)
 {
+	libbpf_print_fn_t print = libbpf_set_print(NULL);
 	struct kvsteer_bpf *skel;
 	int err;
 
 	raise_memlock();
+	/* What libbpf says of a failure is many lines, and ours is one; both only for debugging. */
+	if (kv_log_level() >= KV_LOG_DEBUG)
+		libbpf_set_print(print);
 	skel = kvsteer_bpf__open();
 	if (!skel) {
 		err = -errno;
@@ -114,6 +118,7 @@ int dataplane_load(struct dataplane *dp, const struct kv_config *config)
 	dp->upstreams_per_backend = config->upstreams_per_backend;
 	set_sizes(skel, config);
 	err = kvsteer_bpf__load(skel);
+	libbpf_set_print(print);
 	if (err) {
 		explain_load(err);
 		return err;
