@@ -9,6 +9,7 @@ setup_file() {
 	kv_start "$KV_ID-gw" "$KV_RUN/local.out" "$KV_OUT/kv-engine" --log "$KV_LOG" \
 		--listen 127.0.0.1:8100 --name local --listen 127.0.0.1:8101 --name local2 \
 		--listen '[::1]:8100' --name local6 --listen '[::1]:8101' --name local6-2 \
+		--listen 127.0.0.1:8102 --name near --listen '[::1]:8102' --name other-family \
 		--keep-alive-s 60
 	cat >"$KV_RUN/local.yaml" <<-YAML
 		pin: $KV_PIN
@@ -30,15 +31,15 @@ setup_file() {
 		    listen: ["10.71.1.1:8001"]
 		    policy: round-robin
 		    backends:
-		      - {name: near, address: "127.0.0.1:8100"}
+		      - {name: near, address: "127.0.0.1:8102"}
 		      - {name: far, address: "10.72.1.2:8000"}
 		  - name: mixed
 		    listen: ["10.71.1.1:8002"]
 		    backends:
-		      - {name: other-family, address: "[::1]:8100"}
+		      - {name: other-family, address: "[::1]:8102"}
 	YAML
 	kv_gateway_with -c "$KV_RUN/local.yaml"
-	until_true 10 kv_in "$KV_ID-c1" curl -fsS -m 2 -o /dev/null "http://$KV_V4/health"
+	kv_serves "$KV_V4"
 }
 
 teardown_file() { kv_down; }

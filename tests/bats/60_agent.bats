@@ -110,7 +110,7 @@ s = socket.create_server(("10.71.1.1", 8000)); time.sleep(60)'
 	# shellcheck disable=SC2046
 	kv_gateway_with --listen 10.71.1.1:8000 --backend 10.72.1.2:8000 --backend 10.72.2.2:8000 \
 		--policy round-robin $(OPTIONS)
-	until_true 10 from 1 curl -fsS -m 2 -o /dev/null "http://$KV_V4/health"
+	kv_serves "$KV_V4"
 	[ "$(post)" = 200 ]
 	[ "$(post -H 'X-Session-Id: a')" = 200 ]
 }

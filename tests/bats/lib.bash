@@ -81,7 +81,7 @@ until_true() {
 	local end=$((SECONDS + $1))
 	shift
 	until "$@" 2>/dev/null; do
-		[ $SECONDS -le $end ] || die "not within time: $*"
+		[ $SECONDS -le $end ] || die "not within time: $*" || return 1
 		sleep 0.05
 	done
 }
@@ -116,8 +116,16 @@ kv_config() {
 kv_gateway() {
 	kv_config "$@" >"$KV_RUN/kvsteer.yaml"
 	kv_gateway_with -c "$KV_RUN/kvsteer.yaml"
-	until_true 10 kv_in "$KV_ID-c1" curl -fsS -m 2 -o /dev/null "http://$KV_V4/health"
-	until_true 10 kv_in "$KV_ID-c1" curl -fsS -m 2 -o /dev/null -g "http://$KV_V6/health"
+	kv_serves "$KV_V4" "$KV_V6"
+}
+
+# kv_serves ADDRESS…: waits until the gateway answers there; if it does not, shows its log
+kv_serves() {
+	local to
+	for to in "$@"; do
+		until_true 10 kv_in "$KV_ID-c1" curl -fsS -m 2 -o /dev/null -g "http://$to/health" ||
+			die "kvsteerd does not serve $to: $(tail -n 30 "$KV_GW_LOG")" || return 1
+	done
 }
 
 kv_gateway_with() {

@@ -4,7 +4,7 @@ import random
 import threading
 
 from hint import hint
-from kvhttp import Conn, main, pattern, request
+from kvhttp import Closed, Conn, main, pattern, request
 
 BODY = b'{"model":"emulated","prompt":"some text","max_tokens":3}'
 STREAM = b'{"model":"emulated","prompt":"some text","max_tokens":5,"stream":true}'
@@ -259,7 +259,14 @@ def many(args, record):
                     record.check(r.body == pattern(size, seed), f"{tag}: other bytes")
         conn.close()
 
-    threads = [threading.Thread(target=client, args=(k,)) for k in range(8)]
+    def guarded(k):
+        try:
+            client(k)
+        except (OSError, Closed, ValueError) as e:
+            with lock:
+                record.fail(f"client {k}: {type(e).__name__}: {e}")
+
+    threads = [threading.Thread(target=guarded, args=(k,)) for k in range(8)]
     for t in threads:
         t.start()
     for t in threads:
