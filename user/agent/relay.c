@@ -35,6 +35,17 @@ static void relay_deadline(struct client *c)
 	c->deadline_ns = c->last_ns + c->agent->config->timeouts.response_ms * MS;
 }
 
+/* Where the pair was offered the kernel has followed the response and settled it, unless it had to
+ * let a segment pass unseen. What is left to be given back, the slot's dispatch tells. */
+static void relay_settle(struct client *c, __u32 slot, enum kv_call_op op)
+{
+	struct kv_dispatch *d = &c->agent->dp.dispatches[slot];
+
+	if (kv_read_once(d->charged_tokens) || kv_read_once(d->unconfirmed) ||
+	    (op != KV_CALL_SETTLE_ANSWERED && kv_read_once(d->charged_request)))
+		steer_settle(&c->agent->dp, slot, op);
+}
+
 /* ---- ends ---------------------------------------------------------------------------- */
 
 /* Takes the upstream out of the request's hands. */
@@ -71,7 +82,7 @@ void relay_drop(struct client *c, bool abort)
 
 	if (!mine)
 		return;
-	steer_settle(&c->agent->dp, up->slot,
+	relay_settle(c, up->slot,
 		     c->request->answered ? KV_CALL_SETTLE_FINISHED : KV_CALL_SETTLE_FAILED);
 	upstream_retire(up, abort);
 }
@@ -118,8 +129,7 @@ static void relay_finish(struct client *c)
 		relay_forget(c);
 		return;
 	}
-	if (!r->offered)
-		steer_settle(&agent->dp, up->slot, KV_CALL_SETTLE_FINISHED);
+	relay_settle(c, up->slot, KV_CALL_SETTLE_FINISHED);
 	count(&agent->dp, agent_relayed);
 	relay_detach(c);
 	client_free_request(c);
@@ -263,11 +273,9 @@ void relay_from_upstream(struct client *c)
 	used = kv_framing_run(&r->response, &s, 0, n);
 	if (used < n || kv_framing_broken(&r->response))
 		r->broken = true;
-	if (!r->answered) {
-		r->answered = true;
-		if (!r->offered)
-			steer_settle(&agent->dp, r->up->slot, KV_CALL_SETTLE_ANSWERED);
-	}
+	r->answered = true;
+	if (r->response.status)
+		relay_settle(c, r->up->slot, KV_CALL_SETTLE_ANSWERED);
 	relay_deadline(c);
 	relay_free_body(c);
 	if (client_send(c, agent->scratch, used)) {
