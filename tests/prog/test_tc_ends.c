@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* How pairs end otherwise than well: docs/design.md, section 3, "Ends". */
+#include "talk.h"
+
+#define HEAD100 "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n"
+#define HEAD_CLOSE "HTTP/1.1 200 OK\r\n\r\n"
+#define HINTED                                                                                     \
+	"POST /v1/completions HTTP/1.1\r\nHost: a\r\n"                                             \
+	"KV-Prefix: 1;300,100:0000000000000abc\r\nContent-Length: 4\r\n\r\nbody"
+
+/* The client's entry says that so many bytes of request and response passed by its home socket. */
+static void passed(const char *file, int line, __u32 request, __u32 response)
+{
+	struct kv_client c = client_entry();
+	__u32 seq = home_rcv_nxt(flow.c.home) + c.rx_bypass,
+	      ack = home_write_seq(flow.c.home) + c.tx_bypass;
+
+	if ((seq != flow.c.base_seq + request || ack != flow.c.base_ack + response) &&
+	    check_fail(file, line))
+		printf("%u and %u bytes passed, expected %u and %u\n", seq - flow.c.base_seq,
+		       ack - flow.c.base_ack, request, response);
+}
+
+#define PASSED(request, response) passed(__FILE__, __LINE__, request, response)
+
+static void backend_ends(__u8 flags)
+{
+	struct packet p = segment(&flow.u[0], flags, NULL, 0);
+
+	send_from(&flow.u[0], &p);
+	DROPPED();
+}
+
+/* ---- the backend --------------------------------------------------------------------- */
+
+/* It has acknowledged nothing: the client's retransmission goes to another upstream. */
+static void forgotten(__u8 flags)
+{
+	__u64 hash = 0xabc;
+	struct kv_prefix prefix;
+	struct packet p;
+
+	flow_begin();
+	ASK(0, HINTED, LEN(HINTED));
+	COUNTED(LENT(LEN(HINTED)), N(hint_prefix, 1), N(prefix_inserted, 1));
+	LOAD(1, 300);
+	p = segment(&flow.u[0], flags, NULL, 0);
+	p.ack -= LEN(HINTED);
+	send_from(&flow.u[0], &p);
+	DROPPED();
+	COUNTED(N(retry_forgotten, 1), N(unlearned, 1));
+	DONE(0, KV_EVENT_CLOSE_UPSTREAM, KV_CLIENT_HOME);
+	PASSED(0, 0);
+	CHECK(!bpf_map_lookup_elem(bpf_map__fd(gw.skel->maps.kv_prefixes), &hash, &prefix));
+	CHECK_EQ(prefix.holder[0], 0);
+	flow.c.seq -= LEN(HINTED);
+	ASK(1, HINTED, LEN(HINTED));
+	COUNTED(LENT(LEN(HINTED)), N(hint_prefix, 1));
+	/* late words of the first one are nobody's */
+	p = segment(&flow.u[0], PSH, ANSWER, LEN(ANSWER));
+	send_from(&flow.u[0], &p);
+	CHECK(gw.verdict != VERDICT_SENT);
+	BACKEND_SAYS(1, ANSWER, LEN(ANSWER));
+	COUNTED(TO_CLIENT_N(1, LEN(ANSWER)));
+	CLIENT_ACKS(1);
+	COUNTED(TO_BACKEND_N(1, 0), N(returns, 1));
+	POOLED(1);
+}
+
+static void test_forgotten(void)
+{
+	forgotten(RST);
+	forgotten(FIN);
+}
+
+/* It has the request, or a part of it: that cannot be asked again. */
+static void test_bad_gateway(void)
+{
+	for (int k = 0; k < 4; k++) {
+		__u32 part = k & 1 ? 5 : 0;
+		struct packet p;
+
+		flow_begin();
+		BEGIN(0);
+		p = segment(&flow.u[0], 0, NULL, 0);
+		p.ack -= part;
+		send_from(&flow.u[0], &p);
+		TO_CLIENT(0, &p);
+		COUNTED(TO_CLIENT_N(1, 0));
+		p.flags |= k & 2 ? RST : FIN;
+		send_from(&flow.u[0], &p);
+		DROPPED();
+		COUNTED(N(broken_before_response, 1));
+		DONE(0, KV_EVENT_BAD_GATEWAY, KV_CLIENT_AGENT);
+		PASSED(LEN(GET) - part, 0);
+	}
+}
+
+static void test_reset_in_response(void)
+{
+	flow_begin();
+	BEGIN(0);
+	BACKEND_SAYS(0, HEAD100 "part", LEN(HEAD100) + 4);
+	COUNTED(TO_CLIENT_N(1, LEN(HEAD100) + 4));
+	backend_ends(RST);
+	COUNTED(N(broken_response, 1));
+	DONE(0, KV_EVENT_RESET_CLIENT, KV_CLIENT_AGENT);
+	PASSED(LEN(GET), LEN(HEAD100) + 4);
+	/* what the home socket says now stands where the client waits for it */
+	struct packet p =
+		home_segment(&flow.c, RST, home_write_seq(flow.c.home), home_rcv_nxt(flow.c.home));
+	gw_egress(&p);
+	CHECK_EQ(gw.verdict, VERDICT_OK);
+	CHECK_EQ(gw.out.seq, flow.c.ack);
+	CHECK_EQ(gw.out.ack, flow.c.seq);
+}
+
+/* RSTs that are not where the next byte is (RFC 5961), and of an earlier lend. */
+static void test_stray_resets(void)
+{
+	struct packet p;
+
+	flow_begin();
+	BEGIN(0);
+	p = segment(&flow.u[0], RST, NULL, 0);
+	p.seq--;
+	send_from(&flow.u[0], &p);
+	DROPPED();
+	p.seq += 1 + 65536;
+	send_from(&flow.u[0], &p);
+	DROPPED();
+	p = segment(&flow.c, RST, NULL, 0);
+	p.seq--;
+	send_from(&flow.c, &p);
+	DROPPED();
+	p.seq += 1 + 65536;
+	send_from(&flow.c, &p);
+	DROPPED();
+	COUNTED(N(drop_stale, 4));
+	slot(0)->gen--;
+	p = segment(&flow.u[0], RST, NULL, 0);
+	send_from(&flow.u[0], &p);
+	DROPPED();
+	COUNTED(N(drop_race, 1));
+	slot(0)->gen++;
+	CHECK_EQ(client_entry().state, KV_CLIENT_LENT);
+}
+
+/* The end of a response that ends with its connection. */
+static void test_close_delimited(void)
+{
+	struct packet p;
+
+	flow_begin();
+	BEGIN(0);
+	BACKEND_SAYS(0, HEAD_CLOSE "text", LEN(HEAD_CLOSE) + 4);
+	BACKEND_SAYS(0, " and more", 9);
+	CLIENT_ACKS(0);
+	COUNTED(TO_CLIENT_N(2, LEN(HEAD_CLOSE) + 13), TO_BACKEND_N(1, 0));
+	/* out of its place: bytes are missing */
+	p = segment(&flow.u[0], FIN, NULL, 0);
+	p.seq += 3;
+	send_from(&flow.u[0], &p);
+	TO_CLIENT(0, &p);
+	CHECK(!(client_entry().pair.seen & KV_SEEN_BACKEND_FIN));
+	p = segment(&flow.u[0], FIN | PSH, "end", 3);
+	send_from(&flow.u[0], &p);
+	TO_CLIENT(0, &p);
+	COUNTED(TO_CLIENT_N(2, 3));
+	flow.u[0].seq += 3;
+	flow.c.ack += 3;
+	NO_EVENT();
+	CLIENT_ACKS(0);
+	COUNTED(TO_BACKEND_N(1, 0), N(returns_closed, 1));
+	DONE(0, KV_EVENT_CLOSE_CLIENT, KV_CLIENT_AGENT);
+	BYPASSES(0);
+}
+
+/* Inside a body of known length: the client sees a short body. */
+static void test_fin_in_response(void)
+{
+	flow_begin();
+	BEGIN(0);
+	BACKEND_SAYS(0, HEAD100 "part", LEN(HEAD100) + 4);
+	COUNTED(TO_CLIENT_N(1, LEN(HEAD100) + 4));
+	backend_says(__FILE__, __LINE__, 0, FIN, NULL, 0);
+	COUNTED(TO_CLIENT_N(1, 0), N(broken_response, 1));
+	NO_EVENT();
+	CLIENT_ACKS(0);
+	COUNTED(TO_BACKEND_N(1, 0), N(returns_closed, 1));
+	DONE(0, KV_EVENT_CLOSE_CLIENT, KV_CLIENT_AGENT);
+	BYPASSES(0);
+}
+
+/* Behind a whole response: only the upstream is gone. */
+static void test_fin_behind_response(void)
+{
+	flow_begin();
+	BEGIN(0);
+	backend_says(__FILE__, __LINE__, 0, FIN | PSH, ANSWER, LEN(ANSWER));
+	COUNTED(TO_CLIENT_N(1, LEN(ANSWER)));
+	CLIENT_ACKS(0);
+	COUNTED(TO_BACKEND_N(1, 0), N(returns_closed, 1));
+	DONE(0, KV_EVENT_RETURNED_CLOSED, KV_CLIENT_HOME);
+	BYPASSES(0);
+	ASK(1, GET, LEN(GET));
+	COUNTED(LENT(LEN(GET)));
+}
+
+/* ---- the client ---------------------------------------------------------------------- */
+
+/* Its FIN is the backend's to see, and after the end its home socket's too. */
+static void test_client_fin(void)
+{
+	struct packet p;
+
+	flow_begin();
+	BEGIN(0);
+	client_says(__FILE__, __LINE__, 0, FIN, NULL, 0);
+	COUNTED(TO_BACKEND_N(1, 0), N(client_half_closed, 1));
+	flow.c.seq++;
+	flow.u[0].ack++;
+	BACKEND_ACKS(0);
+	BACKEND_SAYS(0, ANSWER, LEN(ANSWER));
+	COUNTED(TO_CLIENT_N(2, LEN(ANSWER)));
+	p = segment(&flow.c, 0, NULL, 0);
+	send_from(&flow.c, &p);
+	CHECK_EQ(gw.verdict, VERDICT_OK);
+	CHECK_EQ(gw.out.flags, ACK | FIN);
+	CHECK_EQ(gw.out.seq, home_rcv_nxt(flow.c.home));
+	CHECK_EQ(gw.out.ack, home_write_seq(flow.c.home));
+	COUNTED(N(returns_closed, 1));
+	DONE(0, KV_EVENT_CLOSE_CLIENT, KV_CLIENT_AGENT);
+	PASSED(LEN(GET), LEN(ANSWER));
+	/* the agent closes: the FIN is acknowledged, and the client's next is as it is */
+	p = home_segment(&flow.c, FIN, home_write_seq(flow.c.home), home_rcv_nxt(flow.c.home) + 1);
+	gw_egress(&p);
+	CHECK_EQ(gw.out.seq, flow.c.ack);
+	CHECK_EQ(gw.out.ack, flow.c.seq);
+}
+
+/* The FIN comes with the last ack: the home socket sees it itself. */
+static void test_client_fin_at_end(void)
+{
+	struct packet p;
+
+	flow_begin();
+	BEGIN(0);
+	BACKEND_SAYS(0, ANSWER, LEN(ANSWER));
+	COUNTED(TO_CLIENT_N(1, LEN(ANSWER)));
+	p = segment(&flow.c, FIN, NULL, 0);
+	send_from(&flow.c, &p);
+	CHECK_EQ(gw.verdict, VERDICT_OK);
+	CHECK_EQ(gw.out.flags, ACK | FIN);
+	CHECK_EQ(gw.out.seq, home_rcv_nxt(flow.c.home));
+	CHECK_EQ(gw.out.ack, home_write_seq(flow.c.home));
+	COUNTED(N(returns, 1));
+	POOLED(0);
+}
+
+static void test_client_reset(void)
+{
+	for (int k = 0; k < 2; k++) {
+		struct packet p;
+
+		flow_begin();
+		BEGIN(0);
+		if (k) {
+			BACKEND_SAYS(0, HEAD100 "part", LEN(HEAD100) + 4);
+			COUNTED(TO_CLIENT_N(1, LEN(HEAD100) + 4));
+		}
+		p = segment(&flow.c, RST, NULL, 0);
+		send_from(&flow.c, &p);
+		CHECK_EQ(gw.verdict, VERDICT_OK);
+		CHECK_EQ(gw.out.flags, RST | ACK);
+		CHECK_EQ(gw.out.seq, home_rcv_nxt(flow.c.home));
+		COUNTED(N(client_aborted, 1));
+		DONE(0, KV_EVENT_CLIENT_GONE, KV_CLIENT_AGENT);
+		PASSED(LEN(GET), k ? LEN(HEAD100) + 4 : 0);
+	}
+}
+
+/* ---- the head again ------------------------------------------------------------------ */
+
+static void test_head_again(void)
+{
+	struct packet p;
+
+	flow_begin();
+	BEGIN(0);
+	p = segment(&flow.c, PSH, GET, LEN(GET));
+	p.seq -= LEN(GET);
+	send_from(&flow.c, &p);
+	TO_BACKEND(0, &p);
+	COUNTED(TO_BACKEND_N(1, LEN(GET)));
+	/* what the backend has acknowledged it has: other bytes in their place do no harm */
+	BACKEND_ACKS(0);
+	p.data = "POST";
+	p.len = 4;
+	send_from(&flow.c, &p);
+	TO_BACKEND(0, &p);
+	COUNTED(TO_CLIENT_N(1, 0), TO_BACKEND_N(1, 4));
+	CHECK_EQ(client_entry().state, KV_CLIENT_LENT);
+}
+
+/* Framed differently, and nothing has been acknowledged: as if the first had never been. */
+static void test_other_head_fresh(void)
+{
+	static const char other[] = "PUT /a HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n";
+	struct packet p;
+
+	flow_begin();
+	BEGIN(0);
+	flow.c.seq -= LEN(GET);
+	ASK(1, other, LEN(other));
+	COUNTED(LENT(LEN(other)), N(retry_forgotten, 1));
+	CHECK_EQ(slot(0)->state, KV_UP_DONE);
+	EVENT(KV_EVENT_CLOSE_UPSTREAM, SLOT(0), &flow.c.key);
+	LOAD(1, 0);
+
+	/* it begins inside the head, and cannot be compared */
+	flow_begin();
+	BEGIN(0);
+	p = segment(&flow.c, PSH, GET + 4, LEN(GET) - 4);
+	p.seq -= LEN(GET) - 4;
+	send_from(&flow.c, &p);
+	CHECK(gw.verdict != VERDICT_SENT);
+	COUNTED(N(retry_forgotten, 1), N(drop_hole, 1));
+	DONE(0, KV_EVENT_CLOSE_UPSTREAM, KV_CLIENT_HOME);
+	PASSED(0, 0);
+}
+
+/* The backend has a part of the first: two requests would be made of one. */
+static void test_other_head(void)
+{
+	static const char head[] = "PUT /a HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n",
+			  other[] = "PUT /a HTTP/1.1\r\nHost: a\r\nContent-Length: 8\r\n\r\n";
+	struct packet p;
+
+	flow_begin();
+	flow.uploading = true;
+	ASK(0, head, LEN(head));
+	COUNTED(LENT(LEN(head)));
+	p = segment(&flow.u[0], 0, NULL, 0);
+	p.ack -= 10;
+	send_from(&flow.u[0], &p);
+	SPLICED(&flow.u[0], &flow.c, &p, 0, ACK, false);
+	COUNTED(TO_CLIENT_N(1, 0));
+	p = segment(&flow.c, PSH, other, LEN(other));
+	p.seq -= LEN(other);
+	send_from(&flow.c, &p);
+	DROPPED();
+	COUNTED(N(smuggling_refused, 1));
+	DONE(0, KV_EVENT_RESET_CLIENT, KV_CLIENT_AGENT);
+	PASSED(LEN(head) - 10, 0);
+}
+
+int main(void)
+{
+	static const struct prog_test tests[] = {
+		{"backend ends before any byte", test_forgotten},
+		{"backend ends, request acknowledged", test_bad_gateway},
+		{"backend resets inside its response", test_reset_in_response},
+		{"stray resets", test_stray_resets},
+		{"response that ends with its connection", test_close_delimited},
+		{"backend closes inside its response", test_fin_in_response},
+		{"backend closes behind its response", test_fin_behind_response},
+		{"client closes", test_client_fin},
+		{"client closes with its last ack", test_client_fin_at_end},
+		{"client resets", test_client_reset},
+		{"the same head again", test_head_again},
+		{"another head, nothing acknowledged", test_other_head_fresh},
+		{"another head", test_other_head},
+	};
+
+	return TALK_MAIN(tests);
+}
