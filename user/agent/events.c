@@ -9,22 +9,27 @@
 #include "agent/client.h"
 #include "agent/entry.h"
 #include "agent/events.h"
+#include "agent/listen.h"
 #include "agent/relay.h"
 #include "agent/upstream.h"
 #include "common/log.h"
 
-/* The client an event is about, if the pair of the event was its last one and nothing has
- * happened since: an event may be late. */
+/* The client an event is about, if the pair of the event was its last one: an event may be late. */
 static struct client *event_client(struct agent *agent, const struct kv_event *event,
 				   struct kv_client *ret_entry)
 {
 	struct client *c = client_find(agent, &event->client);
 
+	if (!c) {
+		/* The kernel serves connections that we have not accepted yet. */
+		listen_accept(agent);
+		c = client_find(agent, &event->client);
+	}
 	if (!c || entry_read(&agent->dp, &event->client, ret_entry) ||
 	    ret_entry->pair.slot != event->slot || ret_entry->pair.gen != event->gen)
 		return NULL;
-	if (c->phase == CLIENT_RELAYING && c->request->gen == event->gen &&
-	    c->request->up->slot == event->slot)
+	/* What we have in hand is this pair, or one before it. */
+	if (c->phase == CLIENT_RELAYING)
 		relay_let_go(c);
 	return c->phase == CLIENT_IDLE ? c : NULL;
 }

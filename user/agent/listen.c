@@ -25,16 +25,14 @@ struct listener {
 	struct event event;
 };
 
-static void on_listener(evutil_socket_t fd, short what, void *arg)
+/* Up to n of them. */
+static void accept_some(struct listener *listener, int n)
 {
-	struct listener *listener = arg;
-
-	(void)what;
-	for (int i = 0; i < LISTEN_BATCH; i++) {
+	for (int i = 0; i < n; i++) {
 		struct sockaddr_storage peer;
 		socklen_t len = sizeof(peer);
-		int client =
-			accept4(fd, (struct sockaddr *)&peer, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		int client = accept4(listener->fd, (struct sockaddr *)&peer, &len,
+				     SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 		if (client >= 0) {
 			client_accept(listener->agent, listener->service, client,
@@ -52,6 +50,18 @@ static void on_listener(evutil_socket_t fd, short what, void *arg)
 		}
 		/* Else this one connection failed before it was ours (accept(2)): next. */
 	}
+}
+
+static void on_listener(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd, (void)what;
+	accept_some(arg, LISTEN_BATCH);
+}
+
+void listen_accept(struct agent *agent)
+{
+	for (struct listener *l = agent->listeners; l; l = l->next)
+		accept_some(l, LISTEN_BACKLOG);
 }
 
 static int listen_socket(struct agent *agent, const struct sockaddr *sa, socklen_t len,

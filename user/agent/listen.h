@@ -9,6 +9,8 @@
 int listen_open(struct agent *agent, __u32 service, const struct kv_addr *address);
 void listen_close(struct agent *agent, __u32 service, const struct kv_addr *address);
 void listen_close_all(struct agent *agent);
+/* Accepts whatever waits, at once. */
+void listen_accept(struct agent *agent);
 /* Accepting again after the process ran out of descriptors. */
 void listen_resume(struct agent *agent);
 
