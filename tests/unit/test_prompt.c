@@ -225,6 +225,40 @@ static void different_prompts(void)
 		CHECK_EQ(hash(CHAT, IMAGE("data:,~~~~~~~~"), &large), 0);
 		CHECK(large.total < small.total + 10);
 	}
+	TEST("what is long is told by the decoded string")
+	{
+#define PART "{'messages':[{'role':'u','content':[{'type':'x','x':'%s'}]}]}"
+		/* 600 bytes, and the same in 3,600 */
+		char string[3601], plain[4000], escaped[4000];
+
+		memset(string, 'a', 600);
+		string[600] = '\0';
+		snprintf(plain, sizeof(plain), PART, string);
+		for (int i = 0; i < 600; i++)
+			memcpy(string + i * 6, "\\u0061", 7);
+		snprintf(escaped, sizeof(escaped), PART, string);
+		CHECK(same(CHAT, plain, escaped));
+	}
+	TEST("escapes anywhere: at, before and across the edges of vectors")
+	{
+		static const char *const escapes[] = {"\\n", "\\'", "\\\\", "\\u00e9",
+						      "\\ud83d\\ude00"};
+		static const char *const bytes[] = {"\\u000a", "\\u0022", "\\u005c", "\xc3\xa9",
+						    "\xf0\x9f\x98\x80"};
+
+		for (int at = 0; at < 150; at++)
+			for (int e = 0; e < 5; e++) {
+				char a[3000], b[3000];
+
+				snprintf(a, sizeof(a), "{'prompt':'%.*s%s%s%s%.400s'}", at,
+					 filler(), escapes[e], escapes[(e + 1) % 5], escapes[e],
+					 filler());
+				snprintf(b, sizeof(b), "{'prompt':'%.*s%s%s%s%.400s'}", at,
+					 filler(), bytes[e], bytes[(e + 1) % 5], bytes[e],
+					 filler());
+				CHECK(same("/v1/completions", a, b));
+			}
+	}
 	TEST("model, LoRA, salt, tenant: from the body, or from the caller")
 	{
 #define SALTED                                                                                     \

@@ -95,24 +95,29 @@ static void nest(struct canon *canon, char bracket)
 	kv_text_add(canon->text, &bracket, 1);
 }
 
-static void digest(struct canon *canon, struct kv_value string)
+/* The string by its digest if it is long when decoded. */
+static bool digest(struct canon *canon, struct kv_value string)
 {
 	struct kv_json_decoder dec = kv_json_decode(canon->text->json, string);
-	XXH3_state_t *state = XXH3_createState();
+	XXH3_state_t *state;
 	char buf[4096], hex[17];
-	size_t len;
+	size_t len = kv_json_read(&dec, buf, sizeof(buf));
 
+	if (len <= DIGEST_OVER)
+		return false;
+	state = XXH3_createState();
 	if (!state) {
 		kv_text_fail(canon->text, -ENOMEM, "out of memory");
-		return;
+		return true;
 	}
 	XXH3_64bits_reset(state);
-	while ((len = kv_json_read(&dec, buf, sizeof(buf))))
+	for (; len; len = kv_json_read(&dec, buf, sizeof(buf)))
 		XXH3_64bits_update(state, buf, len);
 	snprintf(hex, sizeof(hex), "%016" PRIx64, (uint64_t)XXH3_64bits_digest(state));
 	XXH3_freeState(state);
 	kv_text_mark(canon->text, KV_MARK_DIGEST);
 	kv_text_add(canon->text, hex, 16);
+	return true;
 }
 
 static void add(struct canon *canon, struct kv_value value, bool outermost);
@@ -166,9 +171,7 @@ static void add(struct canon *canon, struct kv_value value, bool outermost)
 		add_array(canon, value);
 		break;
 	case KV_JSON_STRING:
-		if (canon->digest && value.end - value.at > DIGEST_OVER)
-			digest(canon, value);
-		else
+		if (!canon->digest || value.end - value.at <= DIGEST_OVER || !digest(canon, value))
 			kv_text_string(canon->text, KV_MARK_STRING, value);
 		break;
 	default:

@@ -51,42 +51,70 @@ static inline size_t decode_escape(const char **p, const char *end, char *out)
 	return *out ? 1 : decode_unicode(p, end, out);
 }
 
+static inline uint64_t escapes16(const char *p)
+{
+	return mask16((vec64)(load16(p) == '\\'));
+}
+
+/* Decodes 64 bytes or a few more: at *p, of a string that has as many. Up to 64 bytes are copied
+ * past what is wanted: 128 must be readable, 144 writable. Returns the bytes written. */
+static inline size_t read64(const char **p, const char *end, char *buf)
+{
+	const char *base = *p, *from = base, *next = base + 64;
+	uint64_t left = escapes16(base) | escapes16(base + 16) << 16 | escapes16(base + 32) << 32 |
+			escapes16(base + 48) << 48;
+	char *out = buf;
+
+	while (left) {
+		const char *escape = base + __builtin_ctzll(left);
+
+		memcpy(out, from, 64);
+		out += escape - from;
+		out += decode_escape(&escape, end, out);
+		from = escape;
+		if (from >= next) {
+			*p = from;
+			return out - buf;
+		}
+		left &= ~0ull << (from - base);
+	}
+	memcpy(out, from, 64);
+	*p = next;
+	return out + (next - from) - buf;
+}
+
 size_t kv_json_read(struct kv_json_decoder *dec, char *buf, size_t size)
 {
-	char *out = buf, *stop = buf + size - sizeof(vec) - 4; /* and an escape */
 	const char *p = dec->p, *end = dec->end;
+	size_t n = 0;
 
-	/* A vector is copied whole before it is known how much of it is wanted. */
-	while (out <= stop && p < end && dec->limit - p >= (ptrdiff_t)sizeof(vec)) {
-		size_t len;
-		vec v;
+	while (size - n >= 144 && end - p >= 64 && dec->limit - p >= 128)
+		n += read64(&p, end, buf + n);
+	/* A vector and an escape. */
+	while (size - n >= 20 && p < end && dec->limit - p >= 16) {
+		size_t left = end - p, len;
+		vec v = load16(p);
 
-		memcpy(&v, p, sizeof(v));
-		memcpy(out, &v, sizeof(v));
-		len = first_set((vec64)(v == '\\'));
-		if (len == sizeof(v) && end - p >= (ptrdiff_t)sizeof(v)) {
-			/* Constants: the next round does not wait for this one's comparison. */
-			p += sizeof(v);
-			out += sizeof(v);
-			continue;
-		}
-		if ((ptrdiff_t)len >= end - p) {
-			out += end - p;
+		memcpy(buf + n, &v, sizeof(v));
+		len = __builtin_ctzll(mask16((vec64)(v == '\\')) | 0x10000);
+		if (len >= left) {
+			n += left;
 			p = end;
 			break;
 		}
+		n += len;
 		p += len;
-		out += len;
-		out += decode_escape(&p, end, out);
+		if (len < sizeof(v))
+			n += decode_escape(&p, end, buf + n);
 	}
-	while (out <= stop && p < end) {
+	while (size - n >= 4 && p < end) {
 		if (*p == '\\')
-			out += decode_escape(&p, end, out);
+			n += decode_escape(&p, end, buf + n);
 		else
-			*out++ = *p++;
+			buf[n++] = *p++;
 	}
 	dec->p = p;
-	return out - buf;
+	return n;
 }
 
 bool kv_json_equals(struct kv_value string, const char *text)

@@ -70,7 +70,7 @@ void kv_text_string(struct kv_text *text, enum kv_mark mark, struct kv_value str
 
 	kv_text_mark(text, mark);
 	while (dec.p < dec.end) {
-		make_room(text, 64);
+		make_room(text, 256); /* kv_json_read is slow where there is little */
 		text->n_out += kv_json_read(&dec, text->out + text->n_out,
 					    sizeof(text->out) - text->n_out);
 	}
