@@ -13,6 +13,18 @@
 
 #define KV_TO_HOME (-1) /* not a TC action: the home socket gets this packet */
 
+/* Leaves a request to the agent, and says why. Not where the agent has read the beginning of a
+ * request since we looked: then these bytes are no request's beginning, and that request has been
+ * counted. */
+KV_INLINE int kv_leave(const struct kv_tuple *key, enum kv_counter why)
+{
+	struct kv_client *c = bpf_map_lookup_elem(&kv_clients, key);
+
+	if (!c || c->state != KV_CLIENT_AGENT)
+		kv_bump(why);
+	return KV_TO_HOME;
+}
+
 /* The lane; the rest is in the scratch's request. */
 KV_GLOBAL int kv_parse(struct __sk_buff *skb, const struct kv_packet *p)
 {
@@ -165,22 +177,17 @@ static __noinline int kv_express_send(struct __sk_buff *skb, struct kv_packet *p
 	out = &scratch->step.out;
 	/* p's own key: but a map's key must not lie in a global function's argument (6.1). */
 	c = kv_client_get(&scratch->packet.key);
-	if (!c) {
-		kv_bump(KV_CNT_agent_clients_full);
-		return KV_TO_HOME;
-	}
+	if (!c)
+		return kv_leave(&p->key, KV_CNT_agent_clients_full);
 	slot = kv_claim(skb, backend, &p->key, uh);
 	u = kv_slot(slot);
-	if (!u) {
-		kv_bump(KV_CNT_agent_no_upstream);
-		return KV_TO_HOME;
-	}
+	if (!u)
+		return kv_leave(&p->key, KV_CNT_agent_no_upstream);
 	out->to = u->key;
 	why = kv_mismatch(&p->key, ch, &out->to, uh);
 	if (why != KV_CNT_MAX) {
 		kv_unclaim(slot);
-		kv_bump(why);
-		return KV_TO_HOME;
+		return kv_leave(&p->key, why);
 	}
 	kv_commit(slot);
 	kv_framing_init(&scratch->framing, scratch->request.is_head);
@@ -233,15 +240,11 @@ KV_GLOBAL int kv_express(struct __sk_buff *skb, struct kv_packet *p, __u32 servi
 			 skb->gso_size ? skb->gso_size : p->payload_len);
 	if (why == KV_CNT_MAX && (!kv_home_quiescent(ch) || p->ack != ch->snd_nxt + tx_bypass))
 		why = KV_CNT_agent_home_busy;
-	if (why != KV_CNT_MAX) {
-		kv_bump(why);
-		return KV_TO_HOME;
-	}
+	if (why != KV_CNT_MAX)
+		return kv_leave(&p->key, why);
 	kv_query_from(&scratch->steer.query, &scratch->request, service_id);
-	if (kv_decide()) {
-		kv_bump(KV_CNT_agent_no_backend);
-		return KV_TO_HOME;
-	}
+	if (kv_decide())
+		return kv_leave(&p->key, KV_CNT_agent_no_backend);
 	return kv_express_send(skb, p, ch, scratch->steer.choice.backend);
 }
 

@@ -57,7 +57,7 @@ KV_INLINE bool kv_seq_acks(__u32 seq, __u32 start, __u32 end)
 
 #define KV_WSCALE_MAX 14 /* RFC 7323, section 2.3 */
 #define KV_WINDOW_MAX 65535
-#define KV_WINDOW_IDLE 65536 /* bytes: what is promised to a client that is not uploading */
+#define KV_WINDOW_IDLE (1 << 20) /* bytes: what is promised to a client that is not uploading */
 
 KV_INLINE __u32 kv_wscale_clamp(__u32 wscale)
 {
@@ -73,8 +73,9 @@ KV_INLINE __u16 kv_window_rescale(__u16 window, __u32 from, __u32 to)
 	return w > KV_WINDOW_MAX ? KV_WINDOW_MAX : w;
 }
 
-/* Outside of an upload a client must not believe in a window that its next upstream may not
- * have: at most 64 KiB. */
+/* Outside of an upload a client is not to believe in much more room than its next upstream may
+ * have. What it sends too much is not lost, its next backend has it sent again; what it may not
+ * send costs it a round trip. */
 KV_INLINE __u16 kv_window_idle(__u16 window, __u32 wscale)
 {
 	__u32 most = KV_WINDOW_IDLE >> kv_wscale_clamp(wscale);

@@ -103,10 +103,10 @@ static void test_windows(void)
 	TEST("idle windows promise no more than 64 KiB")
 	{
 		CHECK_EQ(kv_window_idle(65535, 0), 65535);
-		CHECK_EQ(kv_window_idle(65535, 7), 512);
+		CHECK_EQ(kv_window_idle(65535, 7), 8192);
 		CHECK_EQ(kv_window_idle(511, 7), 511);
-		CHECK_EQ(kv_window_idle(65535, 14), 4);
-		CHECK_EQ(kv_window_idle(65535, 255), 4);
+		CHECK_EQ(kv_window_idle(65535, 14), 64);
+		CHECK_EQ(kv_window_idle(65535, 255), 64);
 		CHECK_EQ(kv_window_idle(0, 7), 0);
 	}
 
