@@ -192,6 +192,8 @@ static inline __u32 gw_events(void)
 
 /* ---- running ------------------------------------------------------------------------- */
 
+static bool gw_skip_check; /* the frame is no good TCP segment */
+
 static inline void gw_run_frame(struct bpf_program *prog, const void *frame, __u32 len,
 				__u32 gso_size)
 {
@@ -206,7 +208,7 @@ static inline void gw_run_frame(struct bpf_program *prog, const void *frame, __u
 	gw.frame_len = opts.data_size_out;
 	gw.touched = len != gw.frame_len || memcmp(frame, gw.frame, len);
 	wrong = packet_read(&gw.out, gw.frame, gw.frame_len);
-	if (wrong && gw.verdict != VERDICT_DROP && check_fail(__FILE__, __LINE__))
+	if (wrong && gw.verdict != VERDICT_DROP && !gw_skip_check && check_fail(__FILE__, __LINE__))
 		printf("%s in a packet with verdict %d\n", wrong, gw.verdict);
 }
 
