@@ -52,7 +52,7 @@ SKEL     := $(OUT)/kvsteer.skel.h
 BINS     := $(if $(wildcard user/agent/main.c),$(B)/kvsteerd) $(if $(wildcard user/cli/main.c),$(B)/kvsteer) \
 	    $(addprefix $(B)/kv-,$(TOOLS))
 
-.PHONY: all setup demo test check bench install uninstall clean help units fuzzers progs style format
+.PHONY: all setup demo test test-fresh kernels check bench install uninstall clean help units fuzzers progs style format
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -140,6 +140,16 @@ test:
 check:
 	$(Q)tools/setup.sh test
 	$(Q)tests/run check
+
+## test-fresh: the two README commands in clean Debian 12 and 13 trees (root; long)
+test-fresh:
+	$(Q)tools/setup.sh fresh
+	$(Q)tools/test-fresh.sh
+
+## kernels: do the programs verify and run on Debian's 6.1 and 6.12 kernels? (qemu)
+kernels: all
+	$(Q)tools/setup.sh kernels
+	$(Q)tools/kernels.sh
 
 ## bench: side by side with plain forwarding and with peers (root)
 bench:

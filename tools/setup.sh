@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-2-Clause
 # Installs what kvsteer needs from Debian's packages, and says what it installs.
-# usage: tools/setup.sh build|test|bench
+# usage: tools/setup.sh build|test|bench|fresh|kernels
 set -eu
 
 BUILD="build-essential pkg-config clang llvm libbpf-dev bpftool libelf-dev zlib1g-dev
@@ -9,12 +9,16 @@ libevent-dev libnl-3-dev libnl-route-3-dev libxxhash-dev libcyaml-dev libsystemd
 libyyjson-dev iproute2"
 TEST="bats jq curl wrk python3 python3-venv shellcheck clang-format procps util-linux"
 BENCH="nginx-light haproxy"
+FRESH="debootstrap git"
+KERNELS="qemu-system-x86 cpio"
 
 case "${1:-build}" in
 build) want=$BUILD ;;
 test) want="$BUILD $TEST" ;;
 bench) want="$BUILD $TEST $BENCH" ;;
-*) echo "usage: $0 build|test|bench" >&2; exit 2 ;;
+fresh) want="$FRESH" ;;
+kernels) want="$BUILD $KERNELS" ;;
+*) echo "usage: $0 build|test|bench|fresh|kernels" >&2; exit 2 ;;
 esac
 
 # libFuzzer's and the sanitizers' runtime is packaged by clang's own version number.

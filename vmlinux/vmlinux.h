@@ -196,6 +196,7 @@ struct rb_root {
 
 struct tcp_options_received {
 	__u32 ts_recent;
+	__u16 mss_clamp;
 	__u16 saw_tstamp : 1, tstamp_ok : 1, dsack : 1, wscale_ok : 1, sack_ok : 3, smc_ok : 1,
 		snd_wscale : 4, rcv_wscale : 4;
 };
@@ -208,6 +209,7 @@ struct tcp_sock {
 	__u32 snd_una;
 	__u32 write_seq;
 	__u32 tsoffset;
+	__u16 advmss;
 	__u8 ecn_flags;
 	struct tcp_options_received rx_opt;
 	struct rb_root out_of_order_queue;

@@ -17,6 +17,8 @@ struct kv_home {
 	__u32 write_seq;
 	__u32 tsoffset;
 	__u32 ts_recent;
+	__u16 peer_mss;	 /* the longest segment that may be sent to the peer … */
+	__u16 local_mss; /* … and that the peer may send */
 	__u8 snd_wscale;
 	__u8 rcv_wscale;
 	__u8 options; /* KV_OPT_* */
@@ -66,6 +68,8 @@ KV_GLOBAL int kv_home_read(struct __sk_buff *skb, const struct kv_tuple *key, st
 		h->write_seq = tp->write_seq;
 		h->tsoffset = tp->tsoffset;
 		h->ts_recent = tp->rx_opt.ts_recent;
+		h->peer_mss = tp->rx_opt.mss_clamp;
+		h->local_mss = tp->advmss;
 		h->snd_wscale = BPF_CORE_READ_BITFIELD(tp, rx_opt.snd_wscale);
 		h->rcv_wscale = BPF_CORE_READ_BITFIELD(tp, rx_opt.rcv_wscale);
 		h->options =

@@ -101,6 +101,11 @@ KV_INLINE enum kv_counter kv_mismatch(const struct kv_tuple *client, const struc
 	/* Never send an option that a side did not negotiate. */
 	if ((ch->options ^ uh->options) & (KV_OPT_TIMESTAMPS | KV_OPT_SACK))
 		return KV_CNT_agent_options;
+	/* Each side sends by the MSS that our socket announced to it; the other must be able to
+	 * take it. A path that is narrower still answers with ICMP, to a home socket that does not
+	 * know of these bytes. */
+	if (ch->peer_mss < uh->local_mss || uh->peer_mss < ch->local_mss)
+		return KV_CNT_agent_mss;
 	if ((client->local[2] == KV_MAPPED) != (upstream->local[2] == KV_MAPPED))
 		return KV_CNT_agent_family;
 	return KV_CNT_MAX;

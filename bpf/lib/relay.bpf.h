@@ -108,7 +108,8 @@ static __noinline int kv_from_backend_relay(struct __sk_buff *skb, struct kv_pac
 		before = c->pair.resp_next;
 		if (!r.first)
 			next = before;
-		r.still = !r.first && kv_relay_still(&r, &c->pair);
+		/* ifindex: its packets must come by our hooks, or the return would pass unseen */
+		r.still = !r.first && c->ifindex && kv_relay_still(&r, &c->pair);
 		scratch->framing = c->pair.response;
 	}
 	bpf_spin_unlock(&c->lock);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Every way a packet or a request can go has its own counter with a name: KV_COUNTER(name, meaning).
- * The list is the contract of `kvsteer counters`: names are never renamed, only added.
+ * Every way a packet or a request can go has its own counter with a name: KV_COUNTER(name,
+ * meaning). The list is the contract of `kvsteer counters`: names are never renamed, only added.
  */
 #ifndef KVSTEER_COUNTERS_H
 #define KVSTEER_COUNTERS_H
@@ -23,6 +23,7 @@
 	X(agent_no_upstream, "no idle upstream to the chosen backend")                             \
 	X(agent_options, "TCP options of the two sides do not match")                              \
 	X(agent_family, "client and backend are of different IP versions")                         \
+	X(agent_mss, "one side takes shorter segments than the other may send")                    \
 	X(agent_clients_full, "client flow table full")                                            \
 	X(agent_draining, "service is draining")                                                   \
 	/* hints */                                                                                \
