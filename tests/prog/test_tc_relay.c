@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The agent lane: the test is the agent, relays a response, and sees it lent in mid-flight. */
+#include "talk.h"
+
+#define HEAD100 "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n"
+#define TEN "0123456789"
+
+static void call(__u32 op)
+{
+	LIBBPF_OPTS(bpf_test_run_opts, opts);
+
+	gw.call->op = op;
+	gw.call->slot = SLOT(0);
+	NEED(!bpf_prog_test_run_opts(bpf_program__fd(gw.skel->progs.kv_agent_call), &opts));
+	CHECK_EQ(opts.retval, 0);
+}
+
+/* These bytes really pass from one end to the other. */
+static void pass(int from, int to, const void *data, __u32 len)
+{
+	char buf[1000];
+
+	NEED(write(from, data, len) == (ssize_t)len);
+	NEED(recv(to, buf, len, MSG_WAITALL) == (ssize_t)len);
+}
+
+static void decide(void)
+{
+	memset(gw.call, 0, sizeof(*gw.call));
+	gw.call->dispatch.query = (struct kv_query){
+		.service = SERVICE,
+		.exclude = KV_NONE,
+		.total = 300,
+		.n_rungs = 1,
+		.rungs = {{.hash = 0x123, .depth = 200}},
+	};
+	call(KV_CALL_DECIDE);
+	CHECK_EQ(gw.call->choice.backend, BACKEND);
+}
+
+/* A request is decided by the agent, written to upstream 0, and its response offered. */
+static void relay(__u32 offered)
+{
+	struct kv_upstream *u = slot(0);
+	struct kv_client c;
+
+	flow_begin();
+	decide();
+	COUNTED(N(decisions, 1), N(prefix_inserted, 1));
+	LOAD(1, 300);
+	c = client_entry();
+	c.key = flow.c.key;
+	c.state = KV_CLIENT_AGENT;
+	c.ifindex = LOCAL_IFINDEX;
+	c.path = flow.local ? KV_PATH_LOCAL : 0;
+	c.pair.slot = SLOT(0);
+	c.pair.gen = ++u->gen;
+	c.pair.offered = offered;
+	kv_framing_init(&c.pair.response, false);
+	gw.backends[BACKEND].idle[0] &= ~BIT(0);
+	u->client = flow.c.key;
+	gw.dispatches[SLOT(0)] = gw.call->dispatch;
+	u->state = KV_UP_RELAY;
+	gw_client_set(&c.key, &c);
+	pass(flow.c.far, flow.c.home, GET, LEN(GET));
+	flow.c.seq += LEN(GET);
+	pass(flow.u[0].home, flow.u[0].far, GET, LEN(GET));
+	flow.u[0].ack += LEN(GET);
+}
+
+/* A segment that the agent is to read: the kernel sees it first, and then it really comes. */
+static void comes_home(const void *data, __u32 len)
+{
+	struct packet p = segment(&flow.u[0], PSH, data, len);
+
+	send_from(&flow.u[0], &p);
+	CHECK_EQ(gw.verdict, VERDICT_OK);
+	CHECK_EQ(gw.out.seq, p.seq - slot(0)->rx_bypass);
+	CHECK_EQ(gw.out.ack, p.ack - slot(0)->tx_bypass);
+	pass(flow.u[0].far, flow.u[0].home, data, len);
+	flow.u[0].seq += len;
+}
+
+static void agent_writes(const void *data, __u32 len)
+{
+	NEED(write(flow.c.home, data, len) == (ssize_t)len);
+	flow.c.ack += len;
+}
+
+static void test_lent_in_flight(void)
+{
+	relay(1);
+	comes_home(HEAD100 TEN, LEN(HEAD100) + 10);
+	LOAD(1, 0);
+	COUNTED();
+	agent_writes(HEAD100 TEN, LEN(HEAD100) + 10);
+	flow_pair(0);
+	flow.c.tsval_sent = 0;
+	BACKEND_SAYS(0, TEN TEN TEN, 30);
+	COUNTED(N(lends_midflight, 1), TO_CLIENT_N(1, 30));
+	CHECK_EQ(client_entry().state, KV_CLIENT_LENT);
+	CHECK_EQ(slot(0)->state, KV_UP_LENT);
+	CLIENT_ACKS(0);
+	for (int i = 0; i < 6; i++)
+		BACKEND_SAYS(0, TEN, 10);
+	CHECK_EQ(client_entry().state, KV_CLIENT_LENT);
+	CLIENT_ACKS(0);
+	COUNTED(TO_CLIENT_N(6, 60), TO_BACKEND_N(2, 0), N(returns, 1));
+	POOLED(0);
+	ASK(0, GET, LEN(GET));
+	COUNTED(LENT(LEN(GET)));
+}
+
+/* The last segment lends, and the client's ack of it returns. */
+static void test_lent_at_the_end(void)
+{
+	relay(1);
+	comes_home(ANSWER, LEN(ANSWER) - 2);
+	agent_writes(ANSWER, LEN(ANSWER) - 2);
+	flow_pair(0);
+	BACKEND_SAYS(0, "lo", 2);
+	COUNTED(N(lends_midflight, 1), TO_CLIENT_N(1, 2));
+	CLIENT_ACKS(0);
+	COUNTED(TO_BACKEND_N(1, 0), N(returns, 1));
+	POOLED(0);
+}
+
+/* As long as the agent or a home socket holds a byte, the response goes on by the agent. */
+static void test_held_bytes(void)
+{
+	struct packet p;
+	char byte;
+
+	/* read and not written */
+	relay(1);
+	comes_home(HEAD100, LEN(HEAD100));
+	comes_home(TEN, 10);
+	agent_writes(HEAD100, LEN(HEAD100));
+	comes_home(TEN, 10);
+	agent_writes(TEN TEN, 20);
+	/* come and not read */
+	NEED(write(flow.u[0].far, TEN, 10) == 10);
+	flow.u[0].seq += 10;
+	p = segment(&flow.u[0], PSH, TEN, 10);
+	send_from(&flow.u[0], &p);
+	CHECK_EQ(gw.verdict, VERDICT_OK);
+	/* the client has said more */
+	relay(1);
+	comes_home(HEAD100, LEN(HEAD100));
+	agent_writes(HEAD100, LEN(HEAD100));
+	NEED(write(flow.c.far, "x", 1) == 1);
+	comes_home(TEN, 10);
+	NEED(read(flow.c.home, &byte, 1) == 1);
+	flow.c.seq++;
+	/* the client has not acknowledged */
+	peer_deafen(&flow.c);
+	agent_writes(TEN, 10);
+	comes_home(TEN, 10);
+	CHECK_EQ(client_entry().state, KV_CLIENT_AGENT);
+	COUNTED();
+}
+
+/* The whole response by the agent; the kernel settles what was charged. */
+static void test_relayed_whole(void)
+{
+	struct packet p;
+
+	relay(1);
+	comes_home(ANSWER, 20);
+	LOAD(1, 0);
+	comes_home(ANSWER + 20, LEN(ANSWER) - 20);
+	LOAD(0, 0);
+	/* out of its place: framing must see every byte */
+	relay(1);
+	p = segment(&flow.u[0], PSH, ANSWER + 9, LEN(ANSWER) - 9);
+	p.seq += 9;
+	send_from(&flow.u[0], &p);
+	DROPPED();
+	comes_home(ANSWER, 9);
+	p.seq++;
+	send_from(&flow.u[0], &p);
+	DROPPED();
+	COUNTED(N(drop_out_of_order, 2));
+	/* not offered: the agent settles */
+	relay(0);
+	comes_home(HEAD100, LEN(HEAD100));
+	agent_writes(HEAD100, LEN(HEAD100));
+	comes_home(TEN, 10);
+	CHECK_EQ(client_entry().state, KV_CLIENT_AGENT);
+	LOAD(1, 300);
+	call(KV_CALL_SETTLE_ANSWERED);
+	LOAD(1, 0);
+	call(KV_CALL_SETTLE_FINISHED);
+	LOAD(0, 0);
+	call(KV_CALL_SETTLE_FAILED);
+	LOAD(0, 0);
+	COUNTED();
+}
+
+/* A decision that came to nothing, and one that failed. */
+static void test_taken_back(void)
+{
+	__u64 hash = 0x123;
+	struct kv_prefix prefix;
+
+	for (int k = 0; k < 2; k++) {
+		flow_begin();
+		decide();
+		LOAD(1, 300);
+		CHECK(!bpf_map_lookup_elem(bpf_map__fd(gw.skel->maps.kv_prefixes), &hash, &prefix));
+		CHECK(prefix.holder[0]);
+		gw.dispatches[SLOT(0)] = gw.call->dispatch;
+		call(k ? KV_CALL_SETTLE_FAILED : KV_CALL_UNDO);
+		LOAD(0, 0);
+		CHECK(!bpf_map_lookup_elem(bpf_map__fd(gw.skel->maps.kv_prefixes), &hash, &prefix));
+		CHECK(!prefix.holder[0]);
+		COUNTED(N(decisions, 1), N(prefix_inserted, 1), N(unlearned, 1));
+	}
+	flow_begin();
+	gw.backends[BACKEND].state = KV_BACKEND_DOWN;
+	memset(gw.call, 0, sizeof(*gw.call));
+	gw.call->dispatch.query.service = SERVICE;
+	gw.call->dispatch.query.exclude = KV_NONE;
+	call(KV_CALL_DECIDE);
+	CHECK_EQ(gw.call->choice.backend, KV_NONE);
+	LOAD(0, 0);
+	COUNTED();
+}
+
+int main(void)
+{
+	static const struct prog_test tests[] = {
+		{"lent in mid-flight", test_lent_in_flight},
+		{"lent at its last segment", test_lent_at_the_end},
+		{"bytes are held on the way", test_held_bytes},
+		{"relayed whole", test_relayed_whole},
+		{"decisions taken back", test_taken_back},
+	};
+
+	return TALK_MAIN(tests);
+}
