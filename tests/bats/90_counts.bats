@@ -28,10 +28,14 @@ sum() {
 	jq --arg n "$1" '.[$n] // 0' "$BATS_TEST_TMPDIR/sums"
 }
 
-# The kernel's own numbers: kvsteer shows what is below 0 as 0.
-gauges_are_0() {
+# The kernel's own numbers, backend by backend: kvsteer shows what is below 0 as 0.
+gauges() {
 	bpftool -j map dump pinned "$KV_PIN/kv_backends" |
-		jq -e '[.. | objects | .inflight_tokens?, .inflight_requests? | numbers] | length > 0 and all(. == 0)' >/dev/null
+		jq -c '.[].formatted | select(.value.state != 0) | [.key, .value.inflight_tokens, .value.inflight_requests]'
+}
+
+gauges_are_0() {
+	gauges | jq -se 'length > 0 and all(.[1] == 0 and .[2] == 0)' >/dev/null
 }
 
 @test "express + agent + refused = sent" {
@@ -60,7 +64,7 @@ gauges_are_0() {
 }
 
 @test "gauges return to 0" {
-	until_true 10 gauges_are_0
+	until_true 10 gauges_are_0 || die "$(gauges; kvs counters --nonzero)"
 }
 
 @test "each client connection and each lend has ended" {

@@ -148,6 +148,7 @@ gone() {
 # kv_stop_gateway: SIGTERM, and waits for the end
 kv_stop_gateway() {
 	local pid
+	[ -e "$KV_RUN/gateway.pid" ] || return 0
 	pid=$(gateway_pid)
 	kill -TERM "$pid" 2>/dev/null || return 0
 	until_true 15 gone "$pid"
@@ -158,7 +159,7 @@ kv_down() {
 	local pid
 	trap - INT TERM
 	[ -n "${KV_ID:-}" ] || return 0
-	[ ! -e "$KV_RUN/gateway.pid" ] || kv_stop_gateway || true
+	kv_stop_gateway || true
 	while read -r pid; do
 		kill -KILL "$pid" 2>/dev/null || true
 	done <"$KV_RUN/pids"
