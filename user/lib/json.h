@@ -4,7 +4,7 @@
  *
  * A prompt is a few very long strings, or an array of 100,000 numbers. A tree (yyjson's) keeps 16
  * bytes for every value and a copy of the text: up to nine times the body, and a gateway reads
- * bodies of 64 MiB. This reader needs memory only for its notes of where values over 256 bytes end,
+ * bodies of 64 MiB. This reader needs memory only for its notes of where values over 512 bytes end,
  * and nothing has to be copied or decoded to be skipped.
  *
  * Strings are not checked to be UTF-8, but bytes from 0xf5 up, which never occur in it, are

@@ -10,7 +10,7 @@
 
 #include "lib/json.h"
 
-#define KV_JSON_LONG 256 /* bytes: the end of shorter values is searched again, not noted */
+#define KV_JSON_LONG 512 /* bytes: the end of shorter values is searched again, not noted */
 
 /* Of the compiler, so that x86 and arm64 have one source. */
 typedef unsigned char vec __attribute__((vector_size(16)));
