@@ -166,6 +166,7 @@ static int open_loop(struct agent *agent)
 	TAILQ_INIT(&agent->dead);
 	TAILQ_INIT(&agent->rechecks);
 	TAILQ_INIT(&agent->starved);
+	TAILQ_INIT(&agent->hopeful);
 	TAILQ_INIT(&agent->retiring);
 	event_assign(&agent->reap, agent->base, -1, 0, on_reap, agent);
 	for (int i = 0; i < 2; i++) {

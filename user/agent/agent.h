@@ -56,6 +56,8 @@ struct agent {
 	struct client_list rechecks; /* read event taken out for a moment */
 	__u32 n_clients;
 	__u64 memory;		    /* bytes of requests and responses held */
+	struct client_list hopeful; /* all backends down: wait for what a new try brings */
+	__u32 n_hopeful;
 	struct client_list starved; /* not read: limits.memory is reached */
 	struct event reap;
 

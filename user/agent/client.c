@@ -17,6 +17,7 @@
 #include "common/log.h"
 
 #define ATTEMPTS_MAX 3
+#define HOPEFUL_MAX 64
 #define LINGER_TIME (2 * SECOND)
 #define LINGER_BYTES (8u << 20)
 #define ANSWER_TIME (30 * SECOND) /* for a client to take more of what it is sent */
@@ -86,7 +87,10 @@ void client_drop_request(struct client *c, bool abort)
 		TAILQ_REMOVE(&agent->starved, c, starved);
 		c->starving = false;
 	}
-	if (c->phase == CLIENT_WAITING) {
+	if (c->phase == CLIENT_WAITING && c->request->dispatch.backend == KV_NONE) {
+		TAILQ_REMOVE(&agent->hopeful, c, wait);
+		agent->n_hopeful--;
+	} else if (c->phase == CLIENT_WAITING) {
 		TAILQ_REMOVE(&agent->pools[c->request->dispatch.backend].waiters, c, wait);
 		steer_undo(&agent->dp, &c->request->dispatch);
 	}
@@ -340,6 +344,20 @@ void client_fail_waiting(struct agent *agent, __u32 backend)
 	}
 }
 
+bool client_hopes(struct client *c)
+{
+	struct agent *agent = c->agent;
+
+	if (agent->n_hopeful >= HOPEFUL_MAX || !pools_probe(agent, c->service))
+		return false;
+	client_set_phase(c, CLIENT_WAITING);
+	c->deadline_ns = c->last_ns + agent->config->timeouts.connect_ms * MS + SECOND;
+	c->request->dispatch.backend = KV_NONE;
+	TAILQ_INSERT_TAIL(&agent->hopeful, c, wait);
+	agent->n_hopeful++;
+	return true;
+}
+
 void client_recheck(struct client *c)
 {
 	client_watch(c, false);
@@ -367,6 +385,17 @@ void client_rechecks(struct agent *agent)
 		TAILQ_REMOVE(&agent->rechecks, c, recheck);
 		c->rechecked = false;
 		client_watch(c, true);
+	}
+	TAILQ_CONCAT(&again, &agent->hopeful, wait);
+	agent->n_hopeful = 0;
+	while ((c = TAILQ_FIRST(&again))) {
+		__u64 deadline_ns = c->deadline_ns;
+
+		TAILQ_REMOVE(&again, c, wait);
+		client_set_phase(c, CLIENT_READING);
+		request_decide(c, KV_NONE);
+		if (c->phase == CLIENT_WAITING && c->request->dispatch.backend == KV_NONE)
+			c->deadline_ns = deadline_ns;
 	}
 	/* Who still finds no room puts itself back into the list. */
 	TAILQ_CONCAT(&again, &agent->starved, starved);

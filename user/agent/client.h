@@ -63,7 +63,7 @@ struct client {
 	struct buffer out; /* not yet taken by the client's socket */
 	struct request *request;
 	TAILQ_ENTRY(client) link;    /* agent.clients */
-	TAILQ_ENTRY(client) wait;    /* pool.waiters, or agent.dead */
+	TAILQ_ENTRY(client) wait;    /* pool.waiters, agent.hopeful or agent.dead */
 	TAILQ_ENTRY(client) recheck; /* agent.rechecks */
 	TAILQ_ENTRY(client) starved; /* agent.starved */
 };
@@ -93,8 +93,12 @@ int client_send(struct client *c, const char *data, size_t len);
 void client_serve_waiting(struct agent *agent, __u32 backend);
 void client_fail_waiting(struct agent *agent, __u32 backend);
 
-/* Read events taken out while the kernel had the pair, or for want of memory. */
+/* Each 20 ms: those above once more, and read events taken out while the kernel had the pair or for
+ * want of memory. */
 void client_rechecks(struct agent *agent);
+/* No backend takes requests: waits if a connection to one that is down is being tried. False:
+ * there is nothing to wait for. */
+bool client_hopes(struct client *c);
 void client_recheck(struct client *c);
 void client_starve(struct client *c);
 void clients_close_all(struct agent *agent);

@@ -46,6 +46,8 @@ int dataplane_pin(struct dataplane *dp, const char *dir);
 void dataplane_close(struct dataplane *dp);
 
 int dataplane_write_meta(struct dataplane *dp, __u64 started_ns, __u64 now_ns);
+/* How many events did not fit into the ring buffer, ever. */
+__u64 dataplane_events_lost(struct dataplane *dp);
 /* Whether the kernel still has a socket of this tuple, in whatever state but LISTEN. */
 bool dataplane_home_exists(struct dataplane *dp, const struct kv_tuple *tuple);
 

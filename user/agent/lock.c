@@ -74,6 +74,16 @@ int lock_take(struct lock *lock, const char *pin)
 		       err == -EACCES || err == -EPERM ? ": run kvsteerd as root" : "");
 		return err;
 	}
+	snprintf(path, sizeof(path), LOCK_DIR "/pin%s.lock", pin);
+	for (char *p = path + strlen(LOCK_DIR "/"); *p; p++)
+		if (*p == '/')
+			*p = '-';
+	err = lock_file(path, &lock->pin_fd);
+	if (err == -EBUSY)
+		kv_err("another kvsteerd uses the pins %s: stop it, or name others with --pin",
+		       pin);
+	if (err)
+		return err;
 	if (stat("/proc/self/ns/net", &st) < 0) {
 		err = -errno;
 		kv_err("/proc/self/ns/net: %s: mount /proc", strerror(-err));
@@ -86,17 +96,6 @@ int lock_take(struct lock *lock, const char *pin)
 		kv_err("another kvsteerd (pid %ld) runs in this network namespace: stop it first",
 		       pid);
 	}
-	if (err)
-		return err;
-
-	snprintf(path, sizeof(path), LOCK_DIR "/pin%s.lock", pin);
-	for (char *p = path + strlen(LOCK_DIR "/"); *p; p++)
-		if (*p == '/')
-			*p = '-';
-	err = lock_file(path, &lock->pin_fd);
-	if (err == -EBUSY)
-		kv_err("another kvsteerd uses the pins %s: stop it, or name others with --pin",
-		       pin);
 	if (err)
 		return err;
 	lock_read(lock, &pid);

@@ -11,6 +11,7 @@
 #define POOL_MIN_IDLE 2u
 #define POOL_IDLE_MAX (60 * SECOND) /* surplus idle ones are closed after this */
 #define POOL_PEAK_HOLD (5 * SECOND) /* then the peak comes down by an eighth per second */
+#define POOL_PROBE_GAP (100 * MS)
 #define POOL_BACKOFF_MIN (500 * MS)
 #define POOL_BACKOFF_MAX (5 * SECOND)
 
@@ -80,6 +81,7 @@ static bool pool_connect(struct agent *agent, __u32 id)
 		slot++;
 	if (slot == end)
 		return false;
+	agent->pools[id].tried_at_ns = kv_now_ns();
 	err = upstream_open(agent, slot);
 	if (err) {
 		count(&agent->dp, upstreams_failed);
@@ -98,6 +100,24 @@ void pool_want(struct agent *agent, __u32 id)
 		waiting++;
 	if (waiting > pool->n_connecting && !pool_full(agent, id))
 		pool_connect(agent, id);
+}
+
+bool pools_probe(struct agent *agent, __u32 service)
+{
+	__u64 now_ns = kv_now_ns();
+	bool any = false;
+
+	for (__u32 i = 0; i < agent->dp.max_backends; i++) {
+		struct pool *pool = &agent->pools[i];
+
+		if (!pool->open || pool->removing || agent->dp.backends[i].service != service ||
+		    agent->dp.backends[i].state != KV_BACKEND_DOWN)
+			continue;
+		if (!pool->n_connecting && now_ns - pool->tried_at_ns > POOL_PROBE_GAP)
+			pool_connect(agent, i);
+		any |= pool->n_connecting > 0;
+	}
+	return any;
 }
 
 void pool_connected(struct agent *agent, __u32 id)

@@ -15,6 +15,7 @@ struct pool {
 	__u64 peak_at_ns;
 	__u64 retry_at_ns; /* no connection before; 0: any time */
 	__u64 backoff_ns;
+	__u64 tried_at_ns;
 	struct client_list waiters; /* decided for this backend, no upstream yet */
 };
 
@@ -31,6 +32,10 @@ bool pools_known(const struct agent *agent);
 struct upstream *pool_claim(struct agent *agent, __u32 id);
 /* Opens one more for those who wait, if the limit allows. */
 void pool_want(struct agent *agent, __u32 id);
+
+/* All backends of a service are down: tries those now that have not been tried just before. Whether
+ * any connection is on its way. */
+bool pools_probe(struct agent *agent, __u32 service);
 
 /* Told by upstream.c. */
 void pool_idle(struct agent *agent, __u32 id, __u32 slot); /* slot's state is IDLE */

@@ -35,10 +35,10 @@ void request_decide(struct client *c, __u32 exclude)
 	r->dispatch.query.exclude = exclude;
 	backend = steer_decide(&agent->dp, &r->dispatch);
 	if (backend == KV_NONE) {
-		if (exclude == KV_NONE)
-			answer_unavailable(c, "no backend takes requests");
-		else
+		if (exclude != KV_NONE)
 			answer_bad_gateway(c);
+		else if (!client_hopes(c))
+			answer_unavailable(c, "no backend takes requests");
 		return;
 	}
 	r->dispatch.backend = backend;
@@ -164,6 +164,13 @@ static bool request_head(struct client *c)
 		return false;
 	}
 	count(&agent->dp, requests_agent);
+	/* The kernel counts the hints of what it serves itself. */
+	if (r->head.hint_state == KV_HINT_OK)
+		count(&agent->dp, hint_prefix);
+	else if (r->head.hint_state == KV_HINT_MALFORMED)
+		count(&agent->dp, hint_malformed);
+	if (r->head.session)
+		count(&agent->dp, hint_session);
 	r->have_head = true;
 	c->close_after = !kv_request_persistent(&r->head);
 	request_edit(c);

@@ -22,6 +22,7 @@ struct sweep {
 	TAILQ_HEAD(, closed) closed;
 	struct kv_tuple cursor;
 	bool scanning;
+	__u64 events_lost; /* as far as has been made good */
 };
 
 int sweep_open(struct agent *agent)
@@ -154,6 +155,22 @@ static void sweep_client(struct client *c, __u64 now_ns)
 	}
 }
 
+/* A client that the kernel wanted closed is in state AGENT, with no request in our hands. */
+static void sweep_lost_events(struct agent *agent)
+{
+	__u64 lost = dataplane_events_lost(&agent->dp);
+	struct kv_client entry;
+	struct client *c;
+
+	if (lost == agent->sweep->events_lost)
+		return;
+	agent->sweep->events_lost = lost;
+	TAILQ_FOREACH (c, &agent->clients, link)
+		if (c->phase == CLIENT_IDLE && !entry_read(&agent->dp, &c->key, &entry) &&
+		    entry.state == KV_CLIENT_AGENT)
+			client_close_gently(c);
+}
+
 void sweep(struct agent *agent, __u64 now_ns)
 {
 	struct client *c;
@@ -161,6 +178,7 @@ void sweep(struct agent *agent, __u64 now_ns)
 	/* Those that close meanwhile stay in the list until they are reaped. */
 	TAILQ_FOREACH (c, &agent->clients, link)
 		sweep_client(c, now_ns);
+	sweep_lost_events(agent);
 	sweep_closed(agent);
 	sweep_scan(agent);
 }
