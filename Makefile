@@ -69,6 +69,13 @@ $(OUT)/%.bpf.o: bpf/%.bpf.c
 	$(Q)$(CLANG) $(BPFFLAGS) -MMD -MP -c $< -o $@
 	$(Q)llvm-strip -g $@
 
+# The tests' own.
+$(OUT)/tests/%.bpf.o: tests/%.bpf.c
+	$(call msg,BPF,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CLANG) $(BPFFLAGS) -MMD -MP -c $< -o $@
+	$(Q)llvm-strip -g $@
+
 $(OUT)/%.skel.h: $(OUT)/%.bpf.o
 	$(call msg,SKEL,$@)
 	$(Q)$(BPFTOOL) gen skeleton $< >$@
@@ -113,6 +120,7 @@ $(B)/tests/unit/test_%: $(B)/tests/unit/test_%.o $(B)/libcommon.a $(B)/libkvstee
 	$(Q)$(CC) $(LDFLAGS) $^ -o $@ $(LDLIBS)
 
 progs: $(addprefix $(B)/tests/prog/,$(PROGS))
+$(PROGS:%=$(B)/tests/prog/%.o): | $(patsubst %.bpf.c,$(OUT)/%.skel.h,$(wildcard tests/prog/*.bpf.c))
 $(B)/tests/prog/test_%: $(B)/tests/prog/test_%.o $(B)/libcommon.a $(B)/libkvsteer.a
 	$(call msg,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) $^ -o $@ $(LDLIBS)

@@ -223,7 +223,8 @@ static inline void check_spliced(const char *file, int line, const struct splice
 	for (__u32 i = 0; i < 2 * in->n_sack; i++)
 		SAME("SACK edge", out->sack[i], in->sack[i] + ack);
 	SAME("length", out->len, s->keep);
-	SAME("payload differs", out->len == s->keep && memcmp(out->data, in->data, s->keep), 0);
+	SAME("payload differs",
+	     s->keep && out->len == s->keep && memcmp(out->data, in->data, s->keep), 0);
 	SAME("timestamps", out->timestamps, in->timestamps);
 	SAME("addresses of lo", out->loopback, flow.local);
 #undef SAME
