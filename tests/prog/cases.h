@@ -79,7 +79,8 @@ static inline void text_add(struct text *t, const void *data, __u32 len)
 {
 	if (len > CASE_MAX - t->len)
 		len = CASE_MAX - t->len;
-	memcpy(t->data + t->len, data, len);
+	if (len)
+		memcpy(t->data + t->len, data, len);
 	t->len += len;
 }
 

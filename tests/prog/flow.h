@@ -6,6 +6,8 @@
 #ifndef KVSTEER_TESTS_FLOW_H
 #define KVSTEER_TESTS_FLOW_H
 
+#include <kvsteer/seq.h>
+
 #include "gateway.h"
 #include "homes.h"
 
@@ -20,6 +22,7 @@ static struct {
 	int family;
 	bool wrapped;	/* all wire positions begin just below 2^32 */
 	bool local;	/* client and backend are on this host */
+	int mss;	/* that the client announces, 0: its path's */
 	bool uploading; /* the request has not passed whole */
 	struct peer c;
 	struct peer u[2];
@@ -103,7 +106,7 @@ static inline void flow_end(void)
 static inline void flow_begin(void)
 {
 	flow_end();
-	peer_client(&flow.c, flow.family);
+	peer_client(&flow.c, flow.family, flow.mss);
 	flow_service();
 	flow_backend();
 	for (int i = 0; i < 2; i++) {
@@ -183,8 +186,10 @@ struct spliced {
 static inline __u32 spliced_window(const struct spliced *s)
 {
 	__u32 w = (__u32)s->in->window << s->from->snd_wscale >> s->to->rcv_wscale;
-	__u32 most = s->idle ? 65536u >> s->to->rcv_wscale : 65535;
+	__u32 most = s->idle ? KV_WINDOW_IDLE >> s->to->rcv_wscale : 65535;
 
+	if (most > 65535)
+		most = 65535;
 	return w < most ? w : most;
 }
 

@@ -172,6 +172,7 @@ struct home_ends {
 	int from_host, to_host;
 	int from_rcvbuf, to_rcvbuf;
 	int port; /* of the side that listens */
+	int mss;  /* that from announces; 0: as its path has it */
 };
 
 /* from and to are the two ends of a connection. */
@@ -183,6 +184,8 @@ static inline void home_connect(const struct home_ends *e, int *ret_from, int *r
 
 	NEED(!listen(listener, 1));
 	*ret_from = home_socket(e->family, e->from_host, 0, e->from_rcvbuf);
+	if (e->mss)
+		home_set(*ret_from, TCP_MAXSEG, e->mss);
 	NEED(!connect(*ret_from, (struct sockaddr *)&a, len));
 	*ret_to = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 	NEED(*ret_to >= 0);
@@ -196,9 +199,15 @@ static inline void home_connect(const struct home_ends *e, int *ret_from, int *r
 #define BACKEND_HOST 3
 
 /* The four buffers differ, so that each pair of window scales does. */
-static inline void peer_client(struct peer *p, int family)
+static inline void peer_client(struct peer *p, int family, int mss)
 {
-	struct home_ends e = {family, CLIENT_HOST, GATEWAY_HOST, 4 << 20, 64 << 10, SERVICE_PORT};
+	struct home_ends e = {.family = family,
+			      .from_host = CLIENT_HOST,
+			      .to_host = GATEWAY_HOST,
+			      .from_rcvbuf = 256 << 10,
+			      .to_rcvbuf = 4 << 20,
+			      .port = SERVICE_PORT,
+			      .mss = mss};
 
 	home_connect(&e, &p->far, &p->home);
 	home_learn(p);
@@ -206,7 +215,12 @@ static inline void peer_client(struct peer *p, int family)
 
 static inline void peer_backend(struct peer *p, int family)
 {
-	struct home_ends e = {family, GATEWAY_HOST, BACKEND_HOST, 1 << 20, 256 << 10, BACKEND_PORT};
+	struct home_ends e = {.family = family,
+			      .from_host = GATEWAY_HOST,
+			      .to_host = BACKEND_HOST,
+			      .from_rcvbuf = 1 << 20,
+			      .to_rcvbuf = 16 << 20,
+			      .port = BACKEND_PORT};
 
 	home_connect(&e, &p->home, &p->far);
 	home_learn(p);

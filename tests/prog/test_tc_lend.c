@@ -273,6 +273,15 @@ static void test_family_mismatch(void)
 	REFUSED(GET, agent_family);
 }
 
+/* Its segments fit the backend, but the backend's do not fit the client. */
+static void test_mss_mismatch(void)
+{
+	flow.mss = 536;
+	flow_begin();
+	flow.mss = 0;
+	REFUSED(GET, agent_mss);
+}
+
 static void test_busy_home(void)
 {
 	char *much = calloc(1, 1 << 20);
@@ -360,6 +369,7 @@ int main(void)
 		{"refused: options mismatch", test_options_mismatch},
 		{"neither side has options", test_no_options},
 		{"refused: family mismatch", test_family_mismatch},
+		{"refused: MSS mismatch", test_mss_mismatch},
 		{"refused: home busy", test_busy_home},
 		{"not the next segment", test_not_next},
 	};
