@@ -98,6 +98,8 @@ KV_GLOBAL int kv_claim(struct __sk_buff *skb, __u32 backend, const struct kv_tup
 KV_INLINE enum kv_counter kv_mismatch(const struct kv_tuple *client, const struct kv_home *ch,
 				      const struct kv_tuple *upstream, const struct kv_home *uh)
 {
+	if ((client->local[2] == KV_MAPPED) != (upstream->local[2] == KV_MAPPED))
+		return KV_CNT_agent_family;
 	/* Never send an option that a side did not negotiate. */
 	if ((ch->options ^ uh->options) & (KV_OPT_TIMESTAMPS | KV_OPT_SACK))
 		return KV_CNT_agent_options;
@@ -106,8 +108,6 @@ KV_INLINE enum kv_counter kv_mismatch(const struct kv_tuple *client, const struc
 	 * know of these bytes. */
 	if (ch->peer_mss < uh->local_mss || uh->peer_mss < ch->local_mss)
 		return KV_CNT_agent_mss;
-	if ((client->local[2] == KV_MAPPED) != (upstream->local[2] == KV_MAPPED))
-		return KV_CNT_agent_family;
 	return KV_CNT_MAX;
 }
 
