@@ -31,7 +31,7 @@ KV_INLINE struct bpf_sock *kv_home_find(struct __sk_buff *skb, const struct kv_t
 {
 	struct bpf_sock_tuple t;
 
-	if (key->local[2] == KV_MAPPED && !key->local[0] && !key->local[1]) {
+	if (kv_is_mapped(key->local)) {
 		t.ipv4.saddr = key->peer[3];
 		t.ipv4.daddr = key->local[3];
 		t.ipv4.sport = key->peer_port;

@@ -98,7 +98,7 @@ KV_GLOBAL int kv_claim(struct __sk_buff *skb, __u32 backend, const struct kv_tup
 KV_INLINE enum kv_counter kv_mismatch(const struct kv_tuple *client, const struct kv_home *ch,
 				      const struct kv_tuple *upstream, const struct kv_home *uh)
 {
-	if ((client->local[2] == KV_MAPPED) != (upstream->local[2] == KV_MAPPED))
+	if (kv_is_mapped(client->local) != kv_is_mapped(upstream->local))
 		return KV_CNT_agent_family;
 	/* Never send an option that a side did not negotiate. */
 	if ((ch->options ^ uh->options) & (KV_OPT_TIMESTAMPS | KV_OPT_SACK))

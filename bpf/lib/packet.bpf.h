@@ -72,6 +72,12 @@ KV_INLINE void kv_mapped(__u32 to[4], __u32 addr4)
 	to[3] = addr4;
 }
 
+/* An IPv4 address. */
+KV_INLINE bool kv_is_mapped(const __u32 addr[4])
+{
+	return !addr[0] && !addr[1] && addr[2] == KV_MAPPED;
+}
+
 /* Fills key and what the TCP header says, given the segment's IP payload length. */
 KV_INLINE int kv_packet_tcp(struct kv_packet *p, const struct tcphdr *tcp, __u32 ip_payload,
 			    bool ingress)

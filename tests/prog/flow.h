@@ -110,7 +110,7 @@ static inline void flow_begin(void)
 	flow_service();
 	flow_backend();
 	for (int i = 0; i < 2; i++) {
-		peer_backend(&flow.u[i], flow.family);
+		peer_backend(&flow.u[i], flow.family, GATEWAY_HOST);
 		flow_upstream(i);
 	}
 	if (flow.wrapped)

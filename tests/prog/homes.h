@@ -97,6 +97,8 @@ static inline struct tcp_info home_info(int fd)
 
 /* ---- connections --------------------------------------------------------------------- */
 
+#define HOST_LIKE_MAPPED 0x100 /* fd00::ffff:0:1: not an IPv4-mapped address, but like one */
+
 static inline socklen_t home_address(struct sockaddr_storage *a, int family, int host, int port)
 {
 	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)a;
@@ -113,6 +115,8 @@ static inline socklen_t home_address(struct sockaddr_storage *a, int family, int
 	in6->sin6_port = htons(port);
 	inet_pton(AF_INET6, "fd00::", &in6->sin6_addr);
 	in6->sin6_addr.s6_addr[15] = host;
+	if (host & HOST_LIKE_MAPPED)
+		in6->sin6_addr.s6_addr[10] = in6->sin6_addr.s6_addr[11] = 0xff;
 	return sizeof(*in6);
 }
 
@@ -213,10 +217,10 @@ static inline void peer_client(struct peer *p, int family, int mss)
 	home_learn(p);
 }
 
-static inline void peer_backend(struct peer *p, int family)
+static inline void peer_backend(struct peer *p, int family, int host)
 {
 	struct home_ends e = {.family = family,
-			      .from_host = GATEWAY_HOST,
+			      .from_host = host,
 			      .to_host = BACKEND_HOST,
 			      .from_rcvbuf = 1 << 20,
 			      .to_rcvbuf = 16 << 20,

@@ -48,7 +48,7 @@ struct packet {
 
 static inline bool packet_is_ipv4(const struct packet *p)
 {
-	return p->path.local[2] == htonl(0xffff);
+	return !p->path.local[0] && !p->path.local[1] && p->path.local[2] == htonl(0xffff);
 }
 
 /* ---- checksums (RFC 1071) ------------------------------------------------------------ */

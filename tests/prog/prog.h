@@ -42,7 +42,7 @@ static inline void prog_add_ipv6(int fd, const char *addr)
 	NEED(!ioctl(fd, SIOCSIFADDR, &req) || errno == EEXIST);
 }
 
-/* 127.0.0.0/8 is there by itself; IPv6 has fd00::1 … fd00::3 beside it. */
+/* 127.0.0.0/8 is there by itself; IPv6 addresses are given to lo beside it. */
 static inline void prog_enter_namespace(void)
 {
 	struct ifreq req = {.ifr_name = "lo", .ifr_flags = IFF_UP};
@@ -54,6 +54,7 @@ static inline void prog_enter_namespace(void)
 	prog_add_ipv6(fd, "fd00::1");
 	prog_add_ipv6(fd, "fd00::2");
 	prog_add_ipv6(fd, "fd00::3");
+	prog_add_ipv6(fd, "fd00::ffff:0:1");
 	close(fd);
 }
 
