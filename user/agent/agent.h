@@ -2,11 +2,16 @@
 /*
  * kvsteerd: one process, one libevent loop. This is what its parts share.
  *
- *   dataplane  kernel programs and maps      attach, route, lock  interfaces
- *   service    services and backends         listen               accepting
- *   pool, upstream  connections to backends  client, request, relay, answer  the agent lane
- *   entry, steer    what agent and kernel do together, per client and per decision
- *   events, sweep   what the kernel tells, and what time tells    control  the CLI's requests
+ *	dataplane, pin		kernel programs and maps
+ *	attach, route, lock	interfaces; who runs
+ *	service, listen		services and backends; accepting
+ *	pool, upstream		connections to backends
+ *	client, waiting		connections of clients, and for what they wait
+ *	request, head, relay	the agent lane: request in and decided; request out, response back
+ *	entry, steer		what agent and kernel do together, per client and per decision
+ *	answer			answers of our own
+ *	events, sweep		what the kernel tells; what time does
+ *	control, apply		the CLI's requests
  */
 #ifndef AGENT_AGENT_H
 #define AGENT_AGENT_H

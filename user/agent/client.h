@@ -15,6 +15,8 @@
 #include "agent/agent.h"
 #include "agent/buffer.h"
 
+#define CLIENT_ATTEMPTS 3 /* upstreams tried for one request */
+
 enum client_phase {
 	CLIENT_IDLE,	  /* between requests, as far as the agent knows */
 	CLIENT_READING,	  /* a request is coming in */

@@ -19,8 +19,6 @@
 #include "agent/steer.h"
 #include "common/log.h"
 
-#define ATTEMPTS_MAX 3
-
 bool relay_is_mine(const struct client *c)
 {
 	const struct kv_upstream *slot = upstream_slot(c->request->up);
@@ -99,7 +97,7 @@ static void relay_retry(struct client *c)
 	kv_atomic_add(&agent->dp.backends[backend].failures, 1);
 	client_set_phase(c, CLIENT_READING);
 	pool_lost(agent, backend);
-	if (++r->attempts >= ATTEMPTS_MAX) {
+	if (++r->attempts >= CLIENT_ATTEMPTS) {
 		answer_bad_gateway(c);
 		return;
 	}

@@ -9,7 +9,6 @@
 #include "agent/entry.h"
 #include "agent/relay.h"
 #include "agent/sweep.h"
-#include "common/log.h"
 
 #define SCAN_STEP 512 /* entries of kv_clients looked at per second */
 

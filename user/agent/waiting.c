@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Clients that wait: for an upstream, for a backend that comes back, for memory, for the kernel. */
+#include "agent/answer.h"
+#include "agent/client.h"
+#include "agent/pool.h"
+#include "agent/relay.h"
+#include "agent/request.h"
+#include "agent/steer.h"
+
+#define HOPEFUL_MAX 64 /* each is decided again every 20 ms */
+
+void client_serve_waiting(struct agent *agent, __u32 backend)
+{
+	struct client_list *waiters = &agent->pools[backend].waiters;
+	struct upstream *up;
+	struct client *c;
+
+	while ((c = TAILQ_FIRST(waiters)) && (up = pool_claim(agent, backend))) {
+		TAILQ_REMOVE(waiters, c, wait);
+		client_set_phase(c, CLIENT_READING);
+		relay_start(c, up);
+	}
+}
+
+void client_fail_waiting(struct agent *agent, __u32 backend)
+{
+	struct client_list failed = TAILQ_HEAD_INITIALIZER(failed);
+	struct client *c;
+
+	TAILQ_CONCAT(&failed, &agent->pools[backend].waiters, wait);
+	while ((c = TAILQ_FIRST(&failed))) {
+		TAILQ_REMOVE(&failed, c, wait);
+		client_set_phase(c, CLIENT_READING);
+		steer_undo(&agent->dp, &c->request->dispatch);
+		if (++c->request->attempts < CLIENT_ATTEMPTS)
+			request_decide(c, backend);
+		else
+			answer_unavailable(c, "no backend can be reached");
+	}
+}
+
+bool client_hopes(struct client *c)
+{
+	struct agent *agent = c->agent;
+
+	if (agent->n_hopeful >= HOPEFUL_MAX || !pools_probe(agent, c->service))
+		return false;
+	client_set_phase(c, CLIENT_WAITING);
+	c->deadline_ns = c->last_ns + agent->config->timeouts.connect_ms * MS + SECOND;
+	c->request->dispatch.backend = KV_NONE;
+	TAILQ_INSERT_TAIL(&agent->hopeful, c, wait);
+	agent->n_hopeful++;
+	return true;
+}
+
+void client_recheck(struct client *c)
+{
+	client_watch(c, false);
+	if (!c->rechecked) {
+		c->rechecked = true;
+		TAILQ_INSERT_TAIL(&c->agent->rechecks, c, recheck);
+	}
+}
+
+void client_starve(struct client *c)
+{
+	client_watch(c, false);
+	if (!c->starving) {
+		c->starving = true;
+		TAILQ_INSERT_TAIL(&c->agent->starved, c, starved);
+	}
+}
+
+void client_rechecks(struct agent *agent)
+{
+	struct client_list again = TAILQ_HEAD_INITIALIZER(again);
+	struct client *c;
+
+	while ((c = TAILQ_FIRST(&agent->rechecks))) {
+		TAILQ_REMOVE(&agent->rechecks, c, recheck);
+		c->rechecked = false;
+		client_watch(c, true);
+	}
+	TAILQ_CONCAT(&again, &agent->hopeful, wait);
+	agent->n_hopeful = 0;
+	while ((c = TAILQ_FIRST(&again))) {
+		__u64 deadline_ns = c->deadline_ns;
+
+		TAILQ_REMOVE(&again, c, wait);
+		client_set_phase(c, CLIENT_READING);
+		request_decide(c, KV_NONE);
+		if (c->phase == CLIENT_WAITING && c->request->dispatch.backend == KV_NONE)
+			c->deadline_ns = deadline_ns;
+	}
+	/* Who still finds no room puts itself back into the list. */
+	TAILQ_CONCAT(&again, &agent->starved, starved);
+	while ((c = TAILQ_FIRST(&again))) {
+		TAILQ_REMOVE(&again, c, starved);
+		c->starving = false;
+		client_watch(c, true);
+		request_read(c);
+	}
+}
