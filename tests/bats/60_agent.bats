@@ -132,13 +132,20 @@ while True:
 	until_true 5 grep -q STOPPING=1 "$KV_RUN/notify.log"
 }
 
-@test "a second agent on the same pins refuses" {
-	run timeout 10 nsenter --net="/run/netns/$KV_ID-gw" "$KV_BIN/kvsteerd" --listen 10.71.2.1:9000 \
-		--backend 10.72.1.2:8000 --pin "$KV_PIN" --control "$KV_CTL.2"
-	[ "$status" != 0 ]
-	[ "$status" != 124 ] # it did not end
+@test "a second agent in the same namespace, or on the same pins, refuses" {
+	refuses_beside gw --listen 10.71.2.1:9000 --pin "$KV_PIN.2"
+	[[ $output == *"$(gateway_pid)"* ]] # whom to stop
+	refuses_beside c1 --listen 10.71.1.2:9000 --pin "$KV_PIN"
 	[[ $output == *"$KV_PIN"* ]]
-	[ "$(post)" = 200 ]
+	served
+}
+
+refuses_beside() { # HOST OPTION…
+	run timeout 10 nsenter --net="/run/netns/$KV_ID-$1" "$KV_BIN/kvsteerd" "${@:2}" \
+		--backend 10.72.1.2:8000 --control "$KV_CTL.2"
+	echo "$output"
+	[ "$status" != 0 ]
+	[ "$status" != 124 ]
 }
 
 @test "kill -9 and start again: attaches anew" {
@@ -320,6 +327,7 @@ aborted_since() {
 		until_true 5 gone "$(cat "$KV_RUN/engine-$i.pid")"
 		kv_engine "$i" --keep-alive-s 1
 	done
+	until_true 15 served
 	from 1 python3 - "$KV_TOOLS" <<-'PY'
 		import sys, time
 		sys.path.insert(0, sys.argv[1])

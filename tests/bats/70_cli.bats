@@ -73,7 +73,7 @@ fails() {
 	text 'e[12]' prefix lookup "$(hint 1024 known)"
 	json '[.. | objects | .backend? // .name? // empty | strings | select(test("^e[12]$"))] | length > 0' prefix lookup "$(hint 1024 known)"
 	json '.holders == []' prefix lookup "$(hint 1024 unknown)"
-	fails 2 'KV-Prefix' prefix lookup nonsense
+	fails 1 'KV-Prefix' prefix lookup nonsense
 }
 
 @test "session lookup" {
