@@ -196,7 +196,8 @@ KV_GLOBAL int kv_trim(struct __sk_buff *skb, struct kv_packet *p, __u32 keep)
 	__u32 check;
 	__u8 odd = 0;
 
-	if (!p || skb->gso_segs > 1)
+	/* By size: what comes from a virtual machine may not have its segments counted yet. */
+	if (!p || (skb->gso_size && p->payload_len > skb->gso_size))
 		return -1;
 	check = p->l4 + offsetof(struct tcphdr, check);
 	cut.off = kv_payload_off(p) + keep;

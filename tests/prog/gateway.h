@@ -197,7 +197,8 @@ static bool gw_skip_check; /* the frame is no good TCP segment */
 static inline void gw_run_frame(struct bpf_program *prog, const void *frame, __u32 len,
 				__u32 gso_size)
 {
-	struct __sk_buff ctx = {.gso_size = gso_size, .gso_segs = gso_size ? len / gso_size : 0};
+	/* as from virtio: the number of segments is not known */
+	struct __sk_buff ctx = {.gso_size = gso_size};
 	LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = frame, .data_size_in = len,
 		    .data_out = gw.frame, .data_size_out = sizeof(gw.frame), .ctx_in = &ctx,
 		    .ctx_size_in = sizeof(ctx));
@@ -217,6 +218,14 @@ static inline void gw_run(struct bpf_program *prog, const struct packet *p)
 	__u8 frame[PACKET_MAX];
 
 	gw_run_frame(prog, frame, packet_write(p, frame), 0);
+}
+
+/* A packet of several segments, of so many bytes of payload each. */
+static inline void gw_ingress_gso(const struct packet *p, __u32 gso_size)
+{
+	__u8 frame[PACKET_MAX];
+
+	gw_run_frame(gw.skel->progs.kv_ingress, frame, packet_write(p, frame), gso_size);
 }
 
 static inline void gw_ingress(const struct packet *p)

@@ -166,7 +166,6 @@ static void test_refused_by_head(void)
 {
 	static const char large[] = POST_HEAD HINT "Content-Length: 100001\r\n\r\n";
 	struct packet p;
-	__u8 frame[PACKET_MAX];
 
 	flow_begin();
 	REFUSED(POST_HEAD "Content-Length: 4\r\n\r\nbody", agent_no_hint);
@@ -185,10 +184,10 @@ static void test_refused_by_head(void)
 	/* whole in the packet, but not in one segment of the wire */
 	flow_begin();
 	p = segment(&flow.c, PSH, GET, LEN(GET));
-	gw_run_frame(gw.skel->progs.kv_ingress, frame, packet_write(&p, frame), LEN(GET) - 1);
+	gw_ingress_gso(&p, LEN(GET) - 1);
 	CHECK_EQ(gw.verdict, VERDICT_OK);
 	COUNTED(N(agent_head_split, 1));
-	gw_run_frame(gw.skel->progs.kv_ingress, frame, packet_write(&p, frame), LEN(GET));
+	gw_ingress_gso(&p, LEN(GET));
 	CHECK_EQ(gw.verdict, VERDICT_SENT);
 	COUNTED(LENT(LEN(GET)));
 }

@@ -425,6 +425,37 @@ static void test_early_request(void)
 	COUNTED(LENT(LEN(GET)), N(returns, 1));
 }
 
+/* Packets of several segments are not cut: they come again in single ones. */
+static void test_gso(void)
+{
+	static const char head[] = "PUT /x HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\n";
+	struct packet p;
+
+	flow_begin();
+	flow.uploading = true;
+	ASK(0, head, LEN(head));
+	COUNTED(LENT(LEN(head)));
+	p = segment(&flow.c, PSH, "body" GET, 4 + LEN(GET));
+	gw_ingress_gso(&p, 10);
+	DROPPED();
+	COUNTED(N(drop_early_request, 1));
+	gw_ingress_gso(&p, 4 + LEN(GET)); /* one segment, after all */
+	SPLICED(&flow.c, &flow.u[0], &p, 4, ACK | PSH, false);
+	COUNTED(TO_BACKEND_N(1, 4), N(trimmed, 1));
+	flow.c.seq += 4;
+	flow.u[0].ack += 4;
+	flow.uploading = false;
+	p = segment(&flow.u[0], PSH, ANSWER "more", LEN(ANSWER) + 4);
+	gw_ingress_gso(&p, 10);
+	DROPPED();
+	COUNTED(N(drop_after_response, 1));
+	/* one that fits passes as it is */
+	p.len -= 4;
+	gw_ingress_gso(&p, 10);
+	TO_CLIENT(0, &p);
+	COUNTED(TO_CLIENT_N(1, LEN(ANSWER)));
+}
+
 static void test_options_on_the_way(void)
 {
 	struct packet p;
@@ -482,6 +513,7 @@ int main(void)
 		{"stale segments", test_stale},
 		{"another generation", test_generation},
 		{"next request too early", test_early_request},
+		{"packets of several segments", test_gso},
 		{"windows, SACK, ECN, fragments", test_options_on_the_way},
 	};
 
