@@ -30,11 +30,18 @@ KV_INLINE bool kv_pair_is(const struct kv_client *c, const struct kv_tuple *key,
 	       kv_tuple_equal(&c->key, key);
 }
 
-/* Everything has passed and the client has acknowledged all of it. Under the lock. */
+/* The backend has acknowledged all of the request. */
+KV_INLINE bool kv_pair_asked(const struct kv_pair *pair)
+{
+	return !kv_seq_before(pair->req_acked, pair->req_end);
+}
+
+/* Everything has passed and the client has acknowledged all of it. A backend that has answered and
+ * closed will not take the rest of a request. Under the lock. */
 KV_INLINE bool kv_pair_complete(const struct kv_pair *pair)
 {
 	return kv_framing_done(&pair->response) && pair->resp_acked == pair->resp_next &&
-	       !kv_seq_before(pair->req_acked, pair->req_end);
+	       (kv_pair_asked(pair) || pair->seen & KV_SEEN_BACKEND_FIN);
 }
 
 /* Takes the pair apart, under the lock: the client's home socket is to know nothing of request
@@ -57,12 +64,14 @@ KV_INLINE void kv_pair_end(struct kv_client *c, struct kv_ended *e, __u32 req_to
 KV_INLINE void kv_pair_return(struct kv_client *c, struct kv_ended *e)
 {
 	struct kv_pair *pair = &c->pair;
-	bool close = pair->response.flags & KV_FRAMING_CLOSE || pair->seen & KV_SEEN_CLIENT_FIN;
+	bool close = pair->response.flags & KV_FRAMING_CLOSE || pair->seen & KV_SEEN_CLIENT_FIN ||
+		     !kv_pair_asked(pair);
 
 	e->reuse = !close && !(pair->seen & (KV_SEEN_NO_REUSE | KV_SEEN_BACKEND_FIN));
 	e->event = e->reuse ? 0 : close ? KV_EVENT_CLOSE_CLIENT : KV_EVENT_RETURNED_CLOSED;
 	/* A connection that is to be closed takes no further request. */
-	kv_pair_end(c, e, pair->req_end, pair->resp_next, close ? KV_CLIENT_AGENT : KV_CLIENT_HOME);
+	kv_pair_end(c, e, pair->req_acked, pair->resp_next,
+		    close ? KV_CLIENT_AGENT : KV_CLIENT_HOME);
 }
 
 KV_GLOBAL int kv_event_send(__u32 type, __u32 slot, __u32 gen, const struct kv_tuple *client)

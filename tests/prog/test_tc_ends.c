@@ -239,6 +239,55 @@ static void test_client_fin(void)
 	CHECK_EQ(gw.out.ack, flow.c.seq);
 }
 
+/* Inside its request: the backend answers that, and closes. */
+static void test_client_fin_in_request(void)
+{
+	static const char head[] = "PUT /x HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n",
+			  bad[] = "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n";
+	struct packet p;
+
+	flow_begin();
+	flow.uploading = true;
+	ASK(0, head, LEN(head));
+	COUNTED(LENT(LEN(head)));
+	client_says(__FILE__, __LINE__, 0, FIN | PSH, "body", 4);
+	COUNTED(TO_BACKEND_N(1, 4), N(client_half_closed, 1));
+	flow.c.seq++;
+	flow.u[0].ack++;
+	backend_says(__FILE__, __LINE__, 0, FIN | PSH, bad, LEN(bad));
+	COUNTED(TO_CLIENT_N(1, LEN(bad)));
+	p = segment(&flow.c, 0, NULL, 0);
+	send_from(&flow.c, &p);
+	CHECK_EQ(gw.verdict, VERDICT_OK);
+	CHECK_EQ(gw.out.flags, ACK | FIN);
+	CHECK_EQ(gw.out.seq, home_rcv_nxt(flow.c.home));
+	COUNTED(N(returns_closed, 1));
+	DONE(0, KV_EVENT_CLOSE_CLIENT, KV_CLIENT_AGENT);
+	PASSED(LEN(head) + 4, LEN(bad));
+}
+
+/* The backend answers without the request's rest, and closes: the rest is for the home socket. */
+static void test_answer_and_close_in_request(void)
+{
+	static const char head[] = "PUT /x HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n",
+			  bad[] = "HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n";
+	struct packet p;
+
+	flow_begin();
+	flow.uploading = true;
+	ASK(0, head, LEN(head));
+	COUNTED(LENT(LEN(head)));
+	backend_says(__FILE__, __LINE__, 0, FIN | PSH, bad, LEN(bad));
+	COUNTED(TO_CLIENT_N(1, LEN(bad)));
+	p = segment(&flow.c, PSH, "body", 4);
+	send_from(&flow.c, &p);
+	CHECK_EQ(gw.verdict, VERDICT_OK);
+	CHECK_EQ(gw.out.seq, home_rcv_nxt(flow.c.home));
+	COUNTED(N(returns_closed, 1));
+	DONE(0, KV_EVENT_CLOSE_CLIENT, KV_CLIENT_AGENT);
+	PASSED(LEN(head), LEN(bad));
+}
+
 /* The FIN comes with the last ack: the home socket sees it itself. */
 static void test_client_fin_at_end(void)
 {
@@ -366,6 +415,8 @@ int main(void)
 		{"backend closes inside its response", test_fin_in_response},
 		{"backend closes behind its response", test_fin_behind_response},
 		{"client closes", test_client_fin},
+		{"client closes inside its request", test_client_fin_in_request},
+		{"backend answers and closes inside the request", test_answer_and_close_in_request},
 		{"client closes with its last ack", test_client_fin_at_end},
 		{"client resets", test_client_reset},
 		{"the same head again", test_head_again},
