@@ -63,6 +63,16 @@ static inline void backend_says(const char *file, int line, int i, __u8 flags, c
 		COUNTED(LENT(LEN(GET)));                                                           \
 	} while (0)
 
+/* The client acknowledges all, and that ends the pair. */
+static inline void check_return(const char *file, int line, int i)
+{
+	client_says(file, line, i, 0, NULL, 0);
+	COUNTED(TO_BACKEND_N(1, 0), N(returns, 1));
+	POOLED(i);
+}
+
+#define RETURNS(i) check_return(__FILE__, __LINE__, i)
+
 static const struct flow_kind {
 	const char *suffix;
 	int family;
