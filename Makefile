@@ -25,7 +25,7 @@ Q := @
 msg = @printf '  %-8s %s\n' '$(1)' '$(patsubst $(OUT)/%,%,$(2))'
 endif
 
-PKGS     := libbpf libevent libnl-3.0 libnl-route-3.0 libcyaml libsystemd yyjson libxxhash
+PKGS     := libbpf libevent libnl-3.0 libnl-route-3.0 libcyaml yaml-0.1 libsystemd yyjson libxxhash
 CPPFLAGS += -Iinclude -Iuser -I$(OUT) -D_GNU_SOURCE -DKVSTEER_VERSION='"$(VERSION)"'
 CFLAGS   += -std=gnu11 -g $(OPT) -Wall -Wextra -Werror -fPIC $(SANFLAGS)
 LDFLAGS  += $(SANFLAGS)
