@@ -130,8 +130,7 @@ static __noinline int kv_client_ingress(struct __sk_buff *skb, struct kv_packet 
 	int act;
 
 	if (!c)
-		return p->payload_len && !p->fragment ? kv_express(skb, p, service, 0, 0)
-						      : KV_TO_HOME;
+		return p->payload_len && !p->fragment ? kv_express(skb, service, 0, 0) : KV_TO_HOME;
 	if (p->flags & KV_SYN)
 		return kv_client_syn(skb, p, c);
 	if (p->fragment) {
@@ -150,7 +149,7 @@ static __noinline int kv_client_ingress(struct __sk_buff *skb, struct kv_packet 
 	c->ifindex = skb->ifindex;
 	c->path = skb->ifindex == kv_config.lo_ifindex ? KV_PATH_LOCAL : 0;
 	if (p->payload_len && s.state == KV_CLIENT_HOME && !(p->flags & KV_RST)) {
-		act = kv_express(skb, p, service, s.rx, s.tx);
+		act = kv_express(skb, service, s.rx, s.tx);
 		if (act != KV_TO_HOME)
 			return act;
 	}

@@ -175,8 +175,7 @@ static __noinline int kv_express_send(struct __sk_buff *skb, struct kv_packet *p
 		return KV_TO_HOME;
 	uh = &scratch->upstream_home;
 	out = &scratch->step.out;
-	/* p's own key: but a map's key must not lie in a global function's argument (6.1). */
-	c = kv_client_get(&scratch->packet.key);
+	c = kv_client_get(&p->key);
 	if (!c)
 		return kv_leave(&p->key, KV_CNT_agent_clients_full);
 	slot = kv_claim(skb, backend, &p->key, uh);
@@ -208,18 +207,20 @@ static __noinline int kv_express_send(struct __sk_buff *skb, struct kv_packet *p
 	return kv_send(skb, b->ifindex, b->path);
 }
 
-/* A segment with payload on a connection that is not lent: a TC action, or KV_TO_HOME. */
-KV_GLOBAL int kv_express(struct __sk_buff *skb, struct kv_packet *p, __u32 service_id,
-			 __u32 rx_bypass, __u32 tx_bypass)
+/* The scratch's packet, with payload, on a connection that is not lent: a TC action, or KV_TO_HOME.
+ * The packet is no argument: what a global function is given cannot be a map's key (6.1). */
+KV_GLOBAL int kv_express(struct __sk_buff *skb, __u32 service_id, __u32 rx_bypass, __u32 tx_bypass)
 {
 	struct kv_service *service = kv_world_service(service_id);
 	struct kv_scratch *scratch = kv_scratch_get();
 	enum kv_counter why;
+	struct kv_packet *p;
 	struct kv_home *ch;
 	int lane;
 
-	if (!p || !scratch || !service)
+	if (!scratch || !service)
 		return KV_TO_HOME;
+	p = &scratch->packet;
 	ch = &scratch->client_home;
 	if (kv_home_read(skb, &p->key, ch))
 		return KV_TO_HOME;
