@@ -55,7 +55,7 @@ int do_apply(struct cli *cli, int argc, char **argv)
 	_cleanup_json_ yyjson_doc *answer = NULL;
 	_cleanup_json_mut_ yyjson_mut_doc *copy = NULL;
 	_cleanup_free_ char *text = NULL;
-	size_t len;
+	size_t len = 0;
 	int rc = cli_arguments(cli, &argc, argv, NULL, 1, 1) ?: load(cli, argv[0], &config)
 		?: read_text(cli, argv[0], &text, &len);
 
