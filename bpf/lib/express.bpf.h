@@ -183,7 +183,8 @@ static __noinline int kv_express_send(struct __sk_buff *skb, struct kv_packet *p
 	if (!u)
 		return kv_leave(&p->key, KV_CNT_agent_no_upstream);
 	out->to = u->key;
-	why = kv_mismatch(&p->key, ch, &out->to, uh);
+	why = kv_mismatch(&p->key, ch, &out->to, uh, skb->ifindex == kv_config.lo_ifindex,
+			  b->path & KV_PATH_LOCAL);
 	if (why != KV_CNT_MAX) {
 		kv_unclaim(slot);
 		return kv_leave(&p->key, why);

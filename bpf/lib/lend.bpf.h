@@ -96,10 +96,15 @@ KV_GLOBAL int kv_claim(struct __sk_buff *skb, __u32 backend, const struct kv_tup
 
 /* Why two connections cannot be lent to each other; KV_CNT_MAX: they can. */
 KV_INLINE enum kv_counter kv_mismatch(const struct kv_tuple *client, const struct kv_home *ch,
-				      const struct kv_tuple *upstream, const struct kv_home *uh)
+				      const struct kv_tuple *upstream, const struct kv_home *uh,
+				      bool client_local, bool upstream_local)
 {
 	if (kv_is_mapped(client->local) != kv_is_mapped(upstream->local))
 		return KV_CNT_agent_family;
+	/* IPv4 takes no packet from one of this host's own addresses that comes without a route, as
+	 * one redirected to lo does (fib_validate_source); IPv6 does not mind. */
+	if (client_local && !upstream_local && kv_is_mapped(client->local))
+		return KV_CNT_agent_local_client;
 	/* Never send an option that a side did not negotiate. */
 	if ((ch->options ^ uh->options) & (KV_OPT_TIMESTAMPS | KV_OPT_SACK))
 		return KV_CNT_agent_options;

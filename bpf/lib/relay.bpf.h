@@ -136,7 +136,9 @@ static __noinline int kv_from_backend_relay(struct __sk_buff *skb, struct kv_pac
 	/* This very segment is the next, and wholly of this response, and the two sides suit each
 	 * other. */
 	if (p->seq != r.upstream->rcv_nxt + u->rx_bypass || keep != p->payload_len ||
-	    p->flags & KV_FIN || kv_mismatch(client, r.client, key, r.upstream) != KV_CNT_MAX)
+	    p->flags & KV_FIN ||
+	    kv_mismatch(client, r.client, key, r.upstream, c->path & KV_PATH_LOCAL,
+			skb->ifindex == kv_config.lo_ifindex) != KV_CNT_MAX)
 		r.still = 0;
 
 	bpf_spin_lock(&c->lock);

@@ -141,13 +141,16 @@ static __noinline int kv_rewrite_home(struct __sk_buff *skb, const struct kv_pac
 	return kv_rewrite_apply(skb, p, &r);
 }
 
-/* Sends a rewritten segment on its way. On a local path (a process of this host) the packet enters
- * lo as if received there; that runs eth_type_trans, so both addresses must be zero, lo's own. */
+/* Sends a rewritten segment on its way. On a local path (a process of this host) it has to enter by
+ * lo. If it comes from there, it simply goes on, with the route it has. Else it is redirected, as
+ * if received there; that runs eth_type_trans, so both addresses must be zero, lo's own. */
 KV_INLINE int kv_send(struct __sk_buff *skb, __u32 ifindex, __u32 path)
 {
 	if (path & KV_PATH_LOCAL) {
 		__u8 none[12] = {};
 
+		if (skb->ifindex == kv_config.lo_ifindex)
+			return TC_ACT_OK;
 		if (bpf_skb_store_bytes(skb, 0, none, sizeof(none), 0))
 			return TC_ACT_SHOT;
 		return bpf_redirect(kv_config.lo_ifindex, BPF_F_INGRESS);

@@ -23,6 +23,7 @@
 	X(agent_no_upstream, "no idle upstream to the chosen backend")                             \
 	X(agent_options, "TCP options of the two sides do not match")                              \
 	X(agent_family, "client and backend are of different IP versions")                         \
+	X(agent_local_client, "IPv4 client on this host, engine on another")                       \
 	X(agent_mss, "one side takes shorter segments than the other may send")                    \
 	X(agent_clients_full, "client flow table full")                                            \
 	X(agent_draining, "service is draining")                                                   \
