@@ -6,9 +6,11 @@
 #ifndef KVSTEER_TESTS_PROG_H
 #define KVSTEER_TESTS_PROG_H
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <net/if.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>

@@ -76,14 +76,16 @@ static inline void check_return(const char *file, int line, int i)
 static const struct flow_kind {
 	const char *suffix;
 	int family;
-	bool wrapped, local;
+	bool wrapped, engine, local;
 } flow_kinds[] = {
-	{", IPv4", AF_INET, false, false},
-	{", IPv4, numbers wrap", AF_INET, true, false},
-	{", IPv6", AF_INET6, false, false},
-	{", IPv6, numbers wrap", AF_INET6, true, false},
-	{", IPv4, this host's own", AF_INET, false, true},
-	{", IPv6, this host's own", AF_INET6, false, true},
+	{", IPv4", AF_INET, false, false, false},
+	{", IPv4, numbers wrap", AF_INET, true, false, false},
+	{", IPv6", AF_INET6, false, false, false},
+	{", IPv6, numbers wrap", AF_INET6, true, false, false},
+	{", IPv4, engine on this host", AF_INET, false, true, false},
+	{", IPv6, engine on this host", AF_INET6, false, true, false},
+	{", IPv4, all on this host", AF_INET, false, false, true},
+	{", IPv6, all on this host", AF_INET6, false, false, true},
 };
 
 /* All tests in every kind of world. */
@@ -106,6 +108,7 @@ static inline int talk_main(const struct prog_test *tests, unsigned int n)
 		}
 		flow.family = k->family;
 		flow.wrapped = k->wrapped;
+		flow.engine = k->engine;
 		flow.local = k->local;
 		prog_run(tests, n, k->suffix);
 		flow_end();

@@ -59,7 +59,7 @@ static void forgotten(__u8 flags)
 	/* late words of the first one are nobody's */
 	p = segment(&flow.u[0], PSH, ANSWER, LEN(ANSWER));
 	send_from(&flow.u[0], &p);
-	CHECK(gw.verdict != VERDICT_SENT);
+	CHECK(!reached(&flow.c));
 	BACKEND_SAYS(1, ANSWER, LEN(ANSWER));
 	COUNTED(TO_CLIENT_N(1, LEN(ANSWER)));
 	CLIENT_ACKS(1);
@@ -375,7 +375,7 @@ static void test_other_head_fresh(void)
 	p = segment(&flow.c, PSH, GET + 4, LEN(GET) - 4);
 	p.seq -= LEN(GET) - 4;
 	send_from(&flow.c, &p);
-	CHECK(gw.verdict != VERDICT_SENT);
+	DROPPED();
 	COUNTED(N(retry_forgotten, 1), N(drop_hole, 1));
 	DONE(0, KV_EVENT_CLOSE_UPSTREAM, KV_CLIENT_HOME);
 	PASSED(0, 0);

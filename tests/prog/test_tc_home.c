@@ -250,7 +250,6 @@ static void test_ack_copy(void)
 	p = segment(&flow.c, PSH, GET, LEN(GET));
 	p.loopback = true;
 	gw_ingress(&p);
-	gw.out.loopback = flow.local;
 	TO_BACKEND(0, &p);
 	COUNTED(LENT(LEN(GET)), N(home_ack_copies, 1));
 	CHECK_EQ(home_info(flow.c.home).tcpi_unacked, 0);
