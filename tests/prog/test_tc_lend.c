@@ -288,6 +288,25 @@ static void test_family_mismatch(void)
 		REFUSED(GET, agent_family);
 }
 
+/* On this host, and the engine on another: IPv4 would take none of its answers, IPv6 does. */
+static void test_local_client(void)
+{
+	struct packet p;
+
+	if (!flow.local)
+		return;
+	flow_begin();
+	gw.backends[BACKEND].path = 0;
+	if (flow.family == AF_INET) {
+		REFUSED(GET, agent_local_client);
+		return;
+	}
+	p = segment(&flow.c, PSH, GET, LEN(GET));
+	send_from(&flow.c, &p);
+	CHECK_EQ(gw.verdict, VERDICT_SENT);
+	COUNTED(LENT(LEN(GET)));
+}
+
 /* Its segments fit the backend, but the backend's do not fit the client. */
 static void test_mss_mismatch(void)
 {
@@ -384,6 +403,7 @@ int main(void)
 		{"refused: options mismatch", test_options_mismatch},
 		{"neither side has options", test_no_options},
 		{"refused: family mismatch", test_family_mismatch},
+		{"client on this host, engine on another", test_local_client},
 		{"refused: MSS mismatch", test_mss_mismatch},
 		{"refused: home busy", test_busy_home},
 		{"not the next segment", test_not_next},
