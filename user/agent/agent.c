@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/timerfd.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
@@ -17,6 +18,8 @@
 #include "agent/sweep.h"
 #include "agent/upstream.h"
 #include "common/log.h"
+
+#define OTHER_FILES 64 /* maps, programs, listeners, timers, control */
 
 static void on_reap(evutil_socket_t fd, short what, void *arg)
 {
@@ -138,8 +141,6 @@ static int open_names(struct agent *agent)
 	const struct kv_config *config = agent->config;
 	int err;
 
-	if (!config->n_session_headers)
-		kv_names_default(&agent->names);
 	for (__u32 i = 0; i < config->n_session_headers; i++) {
 		err = kv_names_add(&agent->names, config->session_headers[i]);
 		if (err) {
@@ -175,6 +176,26 @@ static int open_loop(struct agent *agent)
 	}
 	signal(SIGPIPE, SIG_IGN);
 	return 0;
+}
+
+/* Every connection is a descriptor. What would not fit is told, not refused: an administrator may
+ * know that so many never come. */
+static void raise_open_files(const struct kv_config *config)
+{
+	__u64 need = config->limits.clients + OTHER_FILES;
+	struct rlimit limit;
+
+	for (__u32 i = 0; i < config->n_services; i++)
+		need += (__u64)config->services[i].n_backends * config->upstreams_per_backend;
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &limit) < 0)
+		getrlimit(RLIMIT_NOFILE, &limit);
+	if (need > limit.rlim_cur)
+		kv_warn("open files: the limit of %llu is below the %llu of limits.clients and all "
+			"upstreams: raise it (ulimit -Hn, LimitNOFILE=) or lower limits.clients",
+			(unsigned long long)limit.rlim_cur, (unsigned long long)need);
 }
 
 int agent_open(struct agent *agent, struct kv_config *config)
@@ -226,6 +247,8 @@ int agent_open(struct agent *agent, struct kv_config *config)
 		err = add_timer(agent, &agent->tick, on_tick, 20);
 	if (!err)
 		err = add_timer(agent, &agent->second, on_second, 1000);
+	if (!err)
+		raise_open_files(config);
 	return err;
 }
 

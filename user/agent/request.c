@@ -83,11 +83,27 @@ static void request_hash(struct client *c)
 	kv_query_set_prompt(&r->dispatch.query, &prompt);
 }
 
+/* Only now: until it is whole it may still be refused, and each request is counted once. The kernel
+ * counts the hints of what it serves itself. */
+static void request_count(struct client *c)
+{
+	const struct kv_request *head = &c->request->head;
+
+	count(&c->agent->dp, requests_agent);
+	if (head->hint_state == KV_HINT_OK)
+		count(&c->agent->dp, hint_prefix);
+	else if (head->hint_state == KV_HINT_MALFORMED)
+		count(&c->agent->dp, hint_malformed);
+	if (head->session)
+		count(&c->agent->dp, hint_session);
+}
+
 /* The whole request is here. */
 static void request_ready(struct client *c)
 {
 	struct request *r = c->request;
 
+	request_count(c);
 	r->dispatch.query = (struct kv_query){
 		.service = c->service,
 		.session = r->head.session,
@@ -163,14 +179,6 @@ static bool request_head(struct client *c)
 		request_too_large(c);
 		return false;
 	}
-	count(&agent->dp, requests_agent);
-	/* The kernel counts the hints of what it serves itself. */
-	if (r->head.hint_state == KV_HINT_OK)
-		count(&agent->dp, hint_prefix);
-	else if (r->head.hint_state == KV_HINT_MALFORMED)
-		count(&agent->dp, hint_malformed);
-	if (r->head.session)
-		count(&agent->dp, hint_session);
 	r->have_head = true;
 	c->close_after = !kv_request_persistent(&r->head);
 	request_edit(c);
