@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
-# Do our programs verify on other kernels? Boots Debian's in qemu (without KVM: anywhere), loads and
-# runs them there. Needs no root and installs nothing here; all is kept in .output/kernels.
+# Do our programs verify and work on other kernels? Boots Debian's in qemu (without KVM: anywhere),
+# loads them there, and runs the agent with an engine and a client. Needs no root and installs nothing
+# here; all is kept in .output/kernels.
 set -euo pipefail
 
 usage() {
@@ -31,15 +32,17 @@ done
 [ "$(uname -m)" = x86_64 ] || die "only knows the kernels of x86_64"
 command -v qemu-system-x86_64 >/dev/null || die "qemu-system-x86_64 is missing: apt install qemu-system-x86"
 
-# fetch PACKAGE VERSION DIRECTORY: a Debian package's files, not installed.
+# fetch PACKAGE VERSION DIRECTORY PATTERN…: those files of a Debian package, not installed.
 fetch() {
-	[ -e "$3/.complete" ] && return
+	local to=$3
+	[ ! -e "$to/.complete" ] || return 0
 	echo "kernels: fetching $1 $2 from Debian"
-	rm -rf "$3" "$out/deb" && mkdir -p "$out/deb" "$3"
+	rm -rf "$to" "$out/deb" && mkdir -p "$out/deb" "$to"
 	(cd "$out/deb" && apt-get -o APT::Sandbox::User=root download -qq "$1=$2")
-	dpkg -x "$out"/deb/*.deb "$3"
+	shift 3
+	dpkg --fsys-tarfile "$out"/deb/*.deb | tar -x -C "$to" --wildcards "$@"
 	rm -r "$out/deb"
-	touch "$3/.complete"
+	touch "$to/.complete"
 }
 
 # newest VERSION: the newest signed cloud kernel of it: "PACKAGE VERSION". Also from releases that are
@@ -60,15 +63,17 @@ program() {
 
 # initramfs KERNEL-FILES RELEASE: builds $out/RELEASE.cpio
 initramfs() {
-	local tree=$out/tree n=0 m module
+	local tree=$out/tree m module
 	rm -rf $tree && mkdir -p $tree/modules $tree/bin
 	install "$busybox" $tree/bin/busybox
 	install tools/kernels/init $tree/init
-	program $out/load $tree
-	for m in net/sched/sch_ingress net/sched/cls_bpf; do
-		module=$(find "$1" -path "*/kernel/$m.ko*")
+	for m in $out/load .output/kvsteerd .output/kvsteer .output/kv-engine .output/kv-load; do
+		program "$m" $tree
+	done
+	for m in sch_ingress cls_bpf; do
+		module=$(find "$1" -name "$m.ko*")
 		[ -n "$module" ] || die "$2 has no module $m"
-		xz -dcf "$module" >"$tree/modules/$((n++))-${m##*/}.ko"
+		xz -dcf "$module" >"$tree/modules/$m.ko"
 	done
 	(cd $tree && find . | "$busybox" cpio -o -H newc --quiet) >"$out/$2.cpio"
 	rm -r $tree
@@ -91,7 +96,7 @@ summary() {
 		$1 == "load" && $2 == "ok" { load = $3 }
 		$1 == "kernel" && $3 == "ok" { done = 1 }
 		END {
-			printf "%-34s %d programs verified, %6d insns in %.1f s, ", release, n, insns, ms / 1000
+			printf "%-28s %d programs verified, %6d insns in %.1f s, ", release, n, insns, ms / 1000
 			if (done) { printf "loaded in %.1f s, %d ran: ok\n", load, ran; exit 0 }
 			printf "FAILED:%s\n", bad ? bad : " did not come to its end"
 			exit 1
@@ -100,18 +105,17 @@ summary() {
 
 mkdir -p $out
 echo "kernels: building"
-make --no-print-directory .output/kvsteer.skel.h .output/tools/kernels/load.o .output/tools/kernels/run.o
+make --no-print-directory all .output/tools/kernels/load.o .output/tools/kernels/run.o
 gcc .output/tools/kernels/load.o .output/tools/kernels/run.o -lbpf -o $out/load
 busybox_version=$(apt-cache policy busybox-static | awk '/Candidate:/ {print $2}')
-fetch busybox-static "$busybox_version" $out/busybox
-busybox=$PWD/$out/busybox/bin/busybox
-[ -x "$busybox" ] || busybox=$PWD/$out/busybox/usr/bin/busybox
+fetch busybox-static "$busybox_version" $out/busybox '*/bin/busybox'
+busybox=$PWD/$(find $out/busybox -name busybox -type f)
 
 failed=0
 for v in "$@"; do
 	read -r package version < <(newest "$v") || die "apt knows no cloud kernel $v: add Debian's source and apt update"
 	release=${package#linux-image-}
-	fetch "$package" "$version" "$out/$release"
+	fetch "$package" "$version" "$out/$release" '*/vmlinuz-*' '*/sch_ingress.ko*' '*/cls_bpf.ko*'
 	initramfs "$out/$release" "$release"
 	echo "kernels: booting $release (up to some minutes)"
 	boot "$out/$release" "$release" "$out/$v.log" || true

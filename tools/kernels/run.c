@@ -145,8 +145,8 @@ static const char *attach(struct kvsteer_bpf *skel)
 
 static const char *connection(void)
 {
-	static const char request[] = "POST /v1/completions HTTP/1.1\r\nHost: a\r\n"
-				      "KV-Prefix: v=1\r\nContent-Length: 2\r\n\r\n{}";
+	static const char request[] = "GET /health HTTP/1.1\r\nHost: a\r\n\r\n";
+	const ssize_t len = sizeof(request) - 1;
 	struct sockaddr_in at = {
 		.sin_family = AF_INET,
 		.sin_port = htons(PORT),
@@ -164,9 +164,8 @@ static const char *connection(void)
 	if (home < 0)
 		return "accept";
 	setsockopt(home, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-	if (send(client, request, sizeof(request), 0) != sizeof(request) ||
-	    recv(home, got, sizeof(got), MSG_WAITALL) != sizeof(got) ||
-	    memcmp(got, request, sizeof(got)))
+	if (send(client, request, len, 0) != len || recv(home, got, len, MSG_WAITALL) != len ||
+	    memcmp(got, request, len))
 		return "request did not arrive unchanged";
 	close(client);
 	close(home);
@@ -174,15 +173,21 @@ static const char *connection(void)
 	return NULL;
 }
 
+static void detach(void)
+{
+	LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = if_nametoindex("lo"),
+		    .attach_point = BPF_TC_INGRESS | BPF_TC_EGRESS);
+
+	bpf_tc_hook_destroy(&hook);
+}
+
 int run_connection(struct kvsteer_bpf *skel)
 {
 	const char *wrong = attach(skel) ?: connection();
 
-	if (wrong)
-		return verdict("connection", wrong);
-	/* It came by kv_express, which read the head and left it to the agent. */
-	for (__u32 key = 0; key < KV_CNT_MAX; key++)
-		if (counter(skel, key))
-			printf("counter %u = %llu\n", key, counter(skel, key));
-	return verdict("connection", NULL);
+	/* Read, decided, and left to the agent for want of an upstream. */
+	if (!wrong && counter(skel, KV_CNT_agent_no_upstream) != 1)
+		wrong = "request not seen by the express lane";
+	detach();
+	return verdict("connection", wrong);
 }
