@@ -274,6 +274,7 @@ void agent_close(struct agent *agent)
 	dataplane_close(&agent->dp);
 	route_close(agent->attach.routes);
 	lock_release(&agent->lock);
+	free(agent->told);
 	free(agent->pools);
 	free(agent->upstreams);
 	kv_config_free(agent->config);

@@ -11,7 +11,7 @@
  *	entry, steer		what agent and kernel do together, per client and per decision
  *	answer			answers of our own
  *	events, sweep		what the kernel tells; what time does
- *	control, apply		the CLI's requests
+ *	control, apply*		the CLI's requests
  */
 #ifndef AGENT_AGENT_H
 #define AGENT_AGENT_H
@@ -69,6 +69,7 @@ struct agent {
 	struct sweep *sweep;
 	struct ring_buffer *ring;
 	struct control *control;
+	char *told; /* changes that wait for the next start and have been reported, a line each */
 	struct event ring_event;
 	struct event tick;   /* 20 ms: pools */
 	struct event second; /* heartbeat, deadlines, sweeping */

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: BSD-2-Clause
+/*
+ * A configuration applied while running: all of it or nothing. What can fail is tried first
+ * (apply_check); what fails nevertheless, because something changed in between, ends the walk, and
+ * then the running configuration is made to say what is in force.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/apply.h"
 #include "agent/service.h"
+#include "common/cleanup.h"
 #include "common/config_diff.h"
 #include "common/log.h"
 
-#define DEFAULT_CAPACITY 262144 /* as for a file that does not say */
-#define DEFAULT_RATE 16000
-
-static void __attribute__((format(printf, 3, 4)))
-say(char *err, size_t errlen, const char *format, ...)
+void apply_say(char *err, size_t errlen, const char *format, ...)
 {
 	va_list args;
 
@@ -20,98 +22,6 @@ say(char *err, size_t errlen, const char *format, ...)
 	vsnprintf(err, errlen, format, args);
 	va_end(args);
 }
-
-/* ---- single backends ----------------------------------------------------------------- */
-
-static struct kv_config_service *config_service(struct agent *agent, const char *name)
-{
-	for (__u32 i = 0; i < agent->config->n_services; i++)
-		if (!strcmp(agent->config->services[i].name, name))
-			return &agent->config->services[i];
-	return NULL;
-}
-
-int apply_backend_add(struct agent *agent, const char *service, struct kv_config_backend *backend,
-		      char *err, size_t errlen)
-{
-	struct kv_config_service *to = config_service(agent, service);
-	struct kv_config_backend *grown;
-	int ret;
-
-	if (!to) {
-		say(err, errlen, "service %s: there is none of that name", service);
-		return -ENOENT;
-	}
-	if (backend_find(agent, backend->name) != KV_NONE) {
-		say(err, errlen, "backend %s: there is one of that name", backend->name);
-		return -EEXIST;
-	}
-	for (__u32 i = 0; i < to->n_backends; i++)
-		if (kv_addr_equal(&to->backends[i].address, &backend->address)) {
-			say(err, errlen, "backend %s: service %s has one of that address",
-			    backend->name, service);
-			return -EEXIST;
-		}
-	if (!backend->capacity)
-		backend->capacity = DEFAULT_CAPACITY;
-	if (!backend->rate)
-		backend->rate = DEFAULT_RATE;
-	grown = realloc(to->backends, (to->n_backends + 1) * sizeof(*grown));
-	if (!grown)
-		return -ENOMEM;
-	to->backends = grown;
-	ret = backend_add(agent, agent->config, service_find(agent, service), backend);
-	if (ret) {
-		say(err, errlen, "backend %s: %s (the agent's log says more)", backend->name,
-		    strerror(-ret));
-		return ret;
-	}
-	to->backends[to->n_backends++] = *backend;
-	return 0;
-}
-
-static __u32 backend_of(struct agent *agent, const char *name, char *err, size_t errlen)
-{
-	__u32 id = backend_find(agent, name);
-
-	if (id == KV_NONE)
-		say(err, errlen, "backend %s: there is none of that name", name);
-	return id;
-}
-
-int apply_backend_drain(struct agent *agent, const char *name, char *err, size_t errlen)
-{
-	__u32 id = backend_of(agent, name, err, errlen);
-
-	if (id == KV_NONE)
-		return -ENOENT;
-	backend_drain(agent, id);
-	return 0;
-}
-
-int apply_backend_remove(struct agent *agent, const char *name, char *err, size_t errlen)
-{
-	__u32 id = backend_of(agent, name, err, errlen);
-
-	if (id == KV_NONE)
-		return -ENOENT;
-	for (__u32 i = 0; i < agent->config->n_services; i++) {
-		struct kv_config_service *service = &agent->config->services[i];
-
-		for (__u32 j = 0; j < service->n_backends; j++) {
-			if (strcmp(service->backends[j].name, name))
-				continue;
-			service->n_backends--;
-			memmove(&service->backends[j], &service->backends[j + 1],
-				(service->n_backends - j) * sizeof(service->backends[j]));
-			break;
-		}
-	}
-	backend_remove(agent, id);
-	return 0;
-}
-
-/* ---- a whole configuration ----------------------------------------------------------- */
 
 static int apply_change(struct agent *agent, const struct kv_config *to,
 			const struct kv_change *change)
@@ -133,8 +43,10 @@ static int apply_change(struct agent *agent, const struct kv_config *to,
 		service_remove(agent, id);
 		return 0;
 	case KV_CHANGE_SERVICE:
+		if (!strcmp(change->key, "listen"))
+			return service_listen(agent, to, id, change->new_service);
 		service_update(agent, id, change->new_service);
-		return service_listen(agent, to, id, change->new_service);
+		return 0;
 	case KV_CHANGE_BACKEND_ADDED:
 		/* A new service comes with its backends. */
 		return change->old_service ? backend_add(agent, to, id, change->new_backend) : 0;
@@ -165,12 +77,151 @@ static void keep_made(struct kv_config *to, const struct kv_config *from)
 	to->max_sessions = from->max_sessions;
 }
 
+/* ---- after a failure: to says what is in force --------------------------------------- */
+
+static void keep_service_value(struct agent *agent, const struct kv_change *change)
+{
+	struct kv_config_service *service = (struct kv_config_service *)change->new_service;
+	const struct kv_service *real;
+
+	if (strcmp(change->key, "listen")) {
+		service->policy = change->old_service->policy;
+		service->floor = change->old_service->floor;
+		service->body_limit = change->old_service->body_limit;
+		return;
+	}
+	real = &agent->dp.services[service_find(agent, service->name)];
+	service->n_listen = real->n_listen;
+	for (__u32 i = 0; i < real->n_listen; i++)
+		memcpy(&service->listen[i], &real->listen[i], sizeof(service->listen[i]));
+}
+
+/* Takes out of to what was not added; a name of no length marks it. */
+static void drop_marked(struct kv_config *to)
+{
+	__u32 n_services = 0;
+
+	for (__u32 i = 0; i < to->n_services; i++) {
+		struct kv_config_service *service = &to->services[i];
+		__u32 n = 0;
+
+		for (__u32 j = 0; j < service->n_backends; j++)
+			if (*service->backends[j].name)
+				service->backends[n++] = service->backends[j];
+		service->n_backends = n;
+		if (*service->name)
+			to->services[n_services++] = *service;
+		else
+			free(service->backends);
+	}
+	to->n_services = n_services;
+}
+
+/* Removals come first in a diff and cannot fail; instance keys are in force as they are read. */
+static void keep_unapplied(struct agent *agent, struct kv_config *to, const struct kv_diff *diff,
+			   size_t applied)
+{
+	for (size_t i = applied; i < diff->n; i++) {
+		const struct kv_change *change = &diff->changes[i];
+
+		if (change->type == KV_CHANGE_SERVICE) {
+			keep_service_value(agent, change);
+		} else if (change->type == KV_CHANGE_BACKEND) {
+			struct kv_config_backend *backend =
+				(struct kv_config_backend *)change->new_backend;
+
+			backend->capacity = change->old_backend->capacity;
+			backend->rate = change->old_backend->rate;
+		} else if (change->type == KV_CHANGE_BACKEND_ADDED && change->old_service) {
+			*((struct kv_config_backend *)change->new_backend)->name = 0;
+		} else if (change->type == KV_CHANGE_SERVICE_ADDED) {
+			*((struct kv_config_service *)change->new_service)->name = 0;
+		}
+	}
+	drop_marked(to);
+}
+
+/* ---- all of it ----------------------------------------------------------------------- */
+
+/* What waits for the next start is told once, not at every apply. */
+static bool told_before(const struct agent *agent, const struct kv_change *change)
+{
+	const char *at = agent->told;
+	size_t len = strlen(change->text);
+
+	while (at && *at) {
+		if (!strncmp(at, change->text, len) && at[len] == '\n')
+			return true;
+		at = strchr(at, '\n') + 1;
+	}
+	return false;
+}
+
+static void remember_told(struct agent *agent, const struct kv_diff *diff)
+{
+	char *told = calloc(diff->n + 1, sizeof(diff->changes->text) + 1), *end = told;
+
+	for (size_t i = 0; told && i < diff->n; i++)
+		if (diff->changes[i].restart)
+			end += sprintf(end, "%s\n", diff->changes[i].text);
+	free(agent->told);
+	agent->told = told;
+}
+
+static void tell(yyjson_mut_doc *doc, yyjson_mut_val *changes, const struct kv_change *change)
+{
+	char line[sizeof(change->text) + 32];
+
+	snprintf(line, sizeof(line), "%s%s", change->text,
+		 change->restart ? " (at the next start)" : "");
+	yyjson_mut_arr_add_strcpy(doc, changes, line);
+	kv_info("apply: %s", line);
+}
+
+static void say_failed(const struct kv_diff *diff, size_t applied, int ret, char *err,
+		       size_t errlen)
+{
+	size_t n;
+
+	apply_say(err, errlen, "%s: %s (the agent's log says more)", diff->changes[applied].text,
+		  strerror(-ret));
+	for (size_t i = 0; i < applied; i++) {
+		n = strlen(err);
+		if (!diff->changes[i].restart)
+			apply_say(err + n, errlen - n, "; applied: %s", diff->changes[i].text);
+	}
+}
+
+static int apply_diff(struct agent *agent, struct kv_config *to, const struct kv_diff *diff,
+		      yyjson_mut_doc *doc, yyjson_mut_val *changes, char *err, size_t errlen)
+{
+	/* An address may move between services: first all that go, then all that come. */
+	for (size_t i = 0; i < diff->n; i++)
+		if (diff->changes[i].type == KV_CHANGE_SERVICE)
+			service_unlisten_others(
+				agent, service_find(agent, diff->changes[i].new_service->name),
+				diff->changes[i].new_service);
+	for (size_t i = 0; i < diff->n; i++) {
+		const struct kv_change *change = &diff->changes[i];
+		int ret = change->restart ? 0 : apply_change(agent, to, change);
+
+		if (ret) {
+			say_failed(diff, i, ret, err, errlen);
+			keep_unapplied(agent, to, diff, i);
+			return ret;
+		}
+		if (!change->restart || !told_before(agent, change))
+			tell(doc, changes, change);
+	}
+	remember_told(agent, diff);
+	return 0;
+}
+
 int apply_config(struct agent *agent, const char *name, const char *text, size_t len,
 		 yyjson_mut_doc *doc, yyjson_mut_val *out, char *err, size_t errlen)
 {
 	yyjson_mut_val *changes = yyjson_mut_obj_add_arr(doc, out, "changes");
-	char line[sizeof(((struct kv_change *)0)->text) + 32];
-	struct kv_config *to;
+	_cleanup_config_ struct kv_config *to = NULL;
 	struct kv_diff diff;
 	int ret = kv_config_load_text(name, text, len, &to, err, errlen);
 
@@ -178,29 +229,18 @@ int apply_config(struct agent *agent, const char *name, const char *text, size_t
 		return ret;
 	ret = kv_config_diff(agent->config, to, &diff);
 	if (ret) {
-		say(err, errlen, "%s", strerror(-ret));
-		kv_config_free(to);
+		apply_say(err, errlen, "%s", strerror(-ret));
 		return ret;
 	}
 	keep_made(to, agent->config);
-	for (size_t i = 0; i < diff.n; i++) {
-		const struct kv_change *change = &diff.changes[i];
+	ret = apply_check(agent, to, &diff, err, errlen);
+	if (!ret) {
+		struct kv_config *from = agent->config;
 
-		snprintf(line, sizeof(line), "%s%s", change->text,
-			 change->restart ? " (at the next start)" : "");
-		yyjson_mut_arr_add_strcpy(doc, changes, line);
-		kv_info("apply: %s", line);
-		if (change->restart)
-			continue;
-		ret = apply_change(agent, to, change);
-		if (ret) {
-			say(err, errlen, "%s: %s (the agent's log says more)", change->text,
-			    strerror(-ret));
-			break;
-		}
+		ret = apply_diff(agent, to, &diff, doc, changes, err, errlen);
+		agent->config = kv_take(to);
+		to = from;
 	}
 	kv_diff_free(&diff);
-	kv_config_free(agent->config);
-	agent->config = to;
 	return ret;
 }

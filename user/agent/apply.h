@@ -6,6 +6,7 @@
 #include <yyjson.h>
 
 #include "agent/agent.h"
+#include "common/config_diff.h"
 
 /* Each 0, or -errno with one line in err. out: object to add results to. */
 int apply_config(struct agent *agent, const char *name, const char *text, size_t len,
@@ -14,5 +15,11 @@ int apply_backend_add(struct agent *agent, const char *service, struct kv_config
 		      char *err, size_t errlen);
 int apply_backend_drain(struct agent *agent, const char *name, char *err, size_t errlen);
 int apply_backend_remove(struct agent *agent, const char *name, char *err, size_t errlen);
+
+/* Whether all of it can be done; changes nothing but, perhaps, attaches to further interfaces. */
+int apply_check(struct agent *agent, const struct kv_config *to, const struct kv_diff *diff,
+		char *err, size_t errlen);
+void apply_say(char *err, size_t errlen, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
 
 #endif

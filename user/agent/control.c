@@ -87,10 +87,14 @@ static int verb_backend_add(struct call *call)
 	const char *service = call_text(call, "service");
 	const char *address = service ? call_text(call, "address") : NULL;
 	const char *name = yyjson_get_str(yyjson_obj_get(call->in, "name"));
+	yyjson_val *capacity = yyjson_obj_get(call->in, "capacity");
+	yyjson_val *rate = yyjson_obj_get(call->in, "rate");
 	struct kv_config_backend backend = {
-		.capacity = yyjson_get_uint(yyjson_obj_get(call->in, "capacity")),
-		.rate = yyjson_get_uint(yyjson_obj_get(call->in, "rate")),
+		.capacity = capacity ? yyjson_get_uint(capacity) : KV_DEFAULT_CAPACITY,
+		.rate = rate ? yyjson_get_uint(rate) : KV_DEFAULT_RATE,
 	};
+
+	char text[KV_ADDR_TEXT];
 
 	if (!address)
 		return -EINVAL;
@@ -99,7 +103,14 @@ static int verb_backend_add(struct call *call)
 			 address);
 		return -EINVAL;
 	}
-	snprintf(backend.name, sizeof(backend.name), "%s", name ? name : address);
+	if (!name)
+		name = kv_addr_format(&backend.address, text, sizeof(text));
+	if (strlen(name) >= sizeof(backend.name)) {
+		snprintf(call->err, sizeof(call->err), "name %.80s: longer than %zu bytes", name,
+			 sizeof(backend.name) - 1);
+		return -EINVAL;
+	}
+	strcpy(backend.name, name);
 	return apply_backend_add(call->agent, service, &backend, call->err, sizeof(call->err));
 }
 

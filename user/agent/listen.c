@@ -64,8 +64,9 @@ void listen_accept(struct agent *agent)
 		accept_some(l, LISTEN_BACKLOG);
 }
 
+/* backlog 0: only bound. */
 static int listen_socket(struct agent *agent, const struct sockaddr *sa, socklen_t len,
-			 const char *text)
+			 const char *text, int backlog)
 {
 	_cleanup_close_ int fd =
 		socket(sa->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -78,7 +79,7 @@ static int listen_socket(struct agent *agent, const struct sockaddr *sa, socklen
 	    setsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, &mss, sizeof(mss)) < 0 ||
 	    (sa->sa_family == AF_INET6 &&
 	     setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one)) < 0) ||
-	    bind(fd, sa, len) < 0 || listen(fd, LISTEN_BACKLOG) < 0) {
+	    bind(fd, sa, len) < 0 || (backlog && listen(fd, backlog) < 0)) {
 		err = -errno;
 		if (err == -EADDRINUSE)
 			kv_err("listen %s: the port is in use: stop the other program (ss -ltnp) "
@@ -106,7 +107,8 @@ static int listener_add(struct agent *agent, __u32 service, const struct kv_addr
 	struct listener *listener;
 	int fd;
 
-	fd = listen_socket(agent, sa, len, kv_addr_format(address, text, sizeof(text)));
+	fd = listen_socket(agent, sa, len, kv_addr_format(address, text, sizeof(text)),
+			   LISTEN_BACKLOG);
 	if (fd < 0)
 		return fd;
 	listener = calloc(1, sizeof(*listener));
@@ -149,6 +151,29 @@ int listen_open(struct agent *agent, __u32 service, const struct kv_addr *addres
 	if (!err)
 		kv_info("service %s: listens on %s", agent->dp.services[service].name, text);
 	return err;
+}
+
+/* Bound, but not listening: no client can come meanwhile. Without IPv6, listen_open says so. */
+int listen_probe(struct agent *agent, const struct kv_addr *address)
+{
+	struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = address->port};
+	char text[KV_ADDR_TEXT];
+	struct sockaddr_storage sa;
+	socklen_t len = kv_addr_to_sockaddr(address, &sa);
+	bool any = kv_addr_is_any(address);
+	int fd;
+
+	kv_addr_format(address, text, sizeof(text));
+	if (any) {
+		fd = listen_socket(agent, (struct sockaddr *)&v4, sizeof(v4), text, 0);
+		if (fd < 0)
+			return fd;
+		close(fd);
+	}
+	fd = listen_socket(agent, (struct sockaddr *)&sa, len, text, 0);
+	if (fd >= 0)
+		close(fd);
+	return fd < 0 && !(any && fd == -EAFNOSUPPORT) ? fd : 0;
 }
 
 static void listener_remove(struct listener **p)

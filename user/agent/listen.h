@@ -7,6 +7,8 @@
 
 /* Any address listens on a socket of each IP version. Prints what fails. */
 int listen_open(struct agent *agent, __u32 service, const struct kv_addr *address);
+/* Whether it could be opened now. Prints what is in the way. */
+int listen_probe(struct agent *agent, const struct kv_addr *address);
 void listen_close(struct agent *agent, __u32 service, const struct kv_addr *address);
 void listen_close_all(struct agent *agent);
 /* Accepts whatever waits, at once. */

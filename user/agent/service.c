@@ -48,41 +48,61 @@ static void service_unlisten(struct agent *agent, __u32 id, const struct kv_addr
 	listen_close(agent, id, address);
 }
 
+void service_unlisten_others(struct agent *agent, __u32 id, const struct kv_config_service *from)
+{
+	struct kv_service *service = &agent->dp.services[id];
+	__u32 kept = 0;
+
+	for (__u32 i = 0; i < service->n_listen; i++) {
+		struct kv_addr old;
+		bool keep = false;
+
+		memcpy(&old, &service->listen[i], sizeof(old));
+		for (__u32 j = 0; j < from->n_listen; j++)
+			keep |= kv_addr_equal(&old, &from->listen[j]);
+		if (keep)
+			service->listen[kept++] = service->listen[i];
+		else
+			service_unlisten(agent, id, &old);
+	}
+	kv_write_once(service->n_listen, kept);
+}
+
+static int service_listen_one(struct agent *agent, const struct kv_config *config, __u32 id,
+			      const struct kv_addr *address)
+{
+	int err = attach_listen(&agent->attach, config, address);
+
+	if (!err)
+		err = listen_open(agent, id, address);
+	/* From here on the kernel serves it. */
+	if (!err && bpf_map_update_elem(agent->dp.service_ids_fd, address, &id, BPF_ANY)) {
+		err = -errno;
+		kv_err("service %s: cannot enter its address: %s", agent->dp.services[id].name,
+		       strerror(-err));
+	}
+	if (err)
+		listen_close(agent, id, address);
+	return err;
+}
+
 int service_listen(struct agent *agent, const struct kv_config *config, __u32 id,
 		   const struct kv_config_service *from)
 {
 	struct kv_service *service = &agent->dp.services[id];
-	int err = 0;
 
-	for (__u32 i = 0; !err && i < from->n_listen; i++) {
+	for (__u32 i = 0; i < from->n_listen; i++) {
+		int err;
+
 		if (listens_on(service, &from->listen[i]))
 			continue;
-		err = attach_listen(&agent->attach, config, &from->listen[i]);
+		err = service_listen_one(agent, config, id, &from->listen[i]);
 		if (!err)
-			err = listen_open(agent, id, &from->listen[i]);
-		/* From here on the kernel serves it. */
-		if (!err &&
-		    bpf_map_update_elem(agent->dp.service_ids_fd, &from->listen[i], &id, BPF_ANY)) {
-			err = -errno;
-			kv_err("service %s: cannot enter its address: %s", service->name,
-			       strerror(-err));
-		}
-	}
-	if (err) {
-		for (__u32 i = 0; i < from->n_listen; i++)
+			continue;
+		while (i--)
 			if (!listens_on(service, &from->listen[i]))
 				service_unlisten(agent, id, &from->listen[i]);
 		return err;
-	}
-	for (__u32 i = 0; i < service->n_listen; i++) {
-		struct kv_addr old;
-		bool kept = false;
-
-		memcpy(&old, &service->listen[i], sizeof(old));
-		for (__u32 j = 0; j < from->n_listen; j++)
-			kept |= !memcmp(&old, &from->listen[j], sizeof(old));
-		if (!kept)
-			service_unlisten(agent, id, &old);
 	}
 	memcpy(service->listen, from->listen, sizeof(from->listen[0]) * from->n_listen);
 	kv_write_once(service->n_listen, from->n_listen);

@@ -19,7 +19,8 @@ int service_add(struct agent *agent, const struct kv_config *config,
 void service_undo_add(struct agent *agent, const struct kv_config_service *from);
 /* Policy, floor, body limit: effective with the next decision. */
 void service_update(struct agent *agent, __u32 id, const struct kv_config_service *from);
-/* Opens the addresses that are new, closes those that are not listed any more. */
+/* Closes the addresses that are not listed any more; opens those that are new, all or none. */
+void service_unlisten_others(struct agent *agent, __u32 id, const struct kv_config_service *from);
 int service_listen(struct agent *agent, const struct kv_config *config, __u32 id,
 		   const struct kv_config_service *from);
 /* Its listeners close; its clients stay until they end. Its backends are to be removed first. */

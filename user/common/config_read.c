@@ -66,13 +66,18 @@ static int read_path(struct reader *r, const char *key, const char *text, const 
 	return 0;
 }
 
+bool kv_config_name_ok(const char *name)
+{
+	size_t len = strlen(name);
+
+	return len && len < KV_NAME_LEN && strspn(name, WORD_CHARS) == len && name[0] != '-';
+}
+
 static int read_name(struct reader *r, const char *text, char ret[KV_NAME_LEN])
 {
-	size_t len = strlen(text);
-
-	if (!len || len >= KV_NAME_LEN || strspn(text, WORD_CHARS) != len || text[0] == '-')
+	if (!kv_config_name_ok(text))
 		return bad_value(r, "name", text);
-	memcpy(ret, text, len + 1);
+	strcpy(ret, text);
 	return 0;
 }
 

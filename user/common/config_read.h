@@ -19,6 +19,8 @@ struct kv_config_rule {
 /* NULL: there is no such key. */
 const struct kv_config_rule *kv_config_rule(const char *key);
 const char *kv_config_expected(const char *key);
+/* Of a service or a backend. */
+bool kv_config_name_ok(const char *name);
 /* The last word of a path, without its index. */
 void kv_config_key(const char *path, char *key, size_t size);
 
