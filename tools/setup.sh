@@ -30,9 +30,11 @@ clang_runtime() {
 # yyjson entered Debian with 13 (trixie). On 12 take that one package from there:
 # the pin keeps everything else of that release out.
 yyjson_source() {
+	# shellcheck disable=SC1091 # not ours
 	. /etc/os-release
 	[ "${VERSION_ID:-}" = 12 ] || return 0
 	[ -e /etc/apt/sources.list.d/kvsteer-trixie.sources ] && return 0
+	# shellcheck disable=SC2016 # apt fills it in
 	mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' |
 		grep -v security | head -n 1)
 	echo "setup: adding Debian 13 as a pinned source, for libyyjson only"
@@ -61,9 +63,11 @@ missing() {
 	done
 }
 
-need=$(missing "$want")
-[ "${1:-build}" = build ] || need="$need $(missing "$(clang_runtime)")"
-need=$(echo $need)
+# Without lists nothing can be looked up, nor installed.
+[ "$(id -u)" != 0 ] || [ -n "$(find /var/lib/apt/lists -name '*Packages*' 2>/dev/null | head -n 1)" ] ||
+	apt-get update -qq
+case $want in *clang*) want="$want $(clang_runtime)" ;; esac
+need=$(missing "$want" | tr '\n' ' ')
 [ -n "$need" ] || exit 0
 if [ "$(id -u)" != 0 ]; then
 	echo "setup: not root, and these Debian packages are missing: $need" >&2
@@ -71,7 +75,7 @@ if [ "$(id -u)" != 0 ]; then
 	exit 1
 fi
 export DEBIAN_FRONTEND=noninteractive
-[ -n "$(find /var/lib/apt/lists -name '*Packages*' 2>/dev/null | head -n 1)" ] || apt-get update -qq
+apt-get update -qq || echo "setup: package lists may be old" >&2
 case " $need " in *" libyyjson-dev "*) yyjson_source ;; esac
 echo "setup: installing from Debian: $need"
 # Daemons that come with a package (nginx, haproxy) must not start: the bench runs its own.
