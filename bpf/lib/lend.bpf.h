@@ -118,14 +118,18 @@ KV_INLINE enum kv_counter kv_mismatch(const struct kv_tuple *client, const struc
 
 /* What both lanes write into a new pair. Under the lock. */
 KV_INLINE void kv_pair_begin(struct kv_pair *pair, __u32 slot, __u32 gen, const struct kv_home *ch,
-			     const struct kv_home *uh)
+			     const struct kv_home *uh, __u32 backend_tsval)
 {
 	pair->slot = slot;
 	pair->gen = gen;
 	pair->client_tsoff = ch->tsoffset;
 	pair->backend_tsoff = uh->tsoffset;
 	pair->client_tsval = ch->ts_recent;
+	/* The home socket has slept through the lends before this one: an old echo would look to
+	 * the backend like a round trip of that length. */
 	pair->backend_tsval = uh->ts_recent;
+	if (backend_tsval && (__s32)(backend_tsval - uh->ts_recent) > 0)
+		pair->backend_tsval = backend_tsval;
 	pair->client_snd_wscale = ch->snd_wscale;
 	pair->client_rcv_wscale = ch->rcv_wscale;
 	pair->backend_snd_wscale = uh->snd_wscale;

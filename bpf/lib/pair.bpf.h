@@ -55,6 +55,7 @@ KV_INLINE void kv_pair_end(struct kv_client *c, struct kv_ended *e, __u32 req_to
 	e->gen = pair->gen;
 	e->tx = pair->req_sent - pair->req_start;
 	e->rx = pair->resp_next - pair->resp_start;
+	e->tsval = pair->backend_tsval;
 	c->rx_bypass += req_to - pair->req_start;
 	c->tx_bypass += resp_to - pair->resp_start;
 	c->state = state;
@@ -131,6 +132,7 @@ KV_GLOBAL int kv_pair_settle(const struct kv_ended *e, const struct kv_tuple *cl
 		kv_settle_finished(e->slot);
 	u->tx_bypass += e->tx;
 	u->rx_bypass += e->rx;
+	u->tsval = e->tsval;
 	if (e->reuse) {
 		kv_bump(KV_CNT_returns);
 		kv_pool_put(u, e->slot);

@@ -46,7 +46,7 @@ KV_INLINE void kv_relay_lend(struct kv_client *c, const struct kv_packet *p, str
 	struct kv_pair *pair = &c->pair;
 	__u32 req = r->client->rcv_nxt + c->rx_bypass, resp = r->client->snd_nxt + c->tx_bypass;
 
-	kv_pair_begin(pair, slot, gen, r->client, r->upstream);
+	kv_pair_begin(pair, slot, gen, r->client, r->upstream, tsval);
 	pair->to_backend_seq = r->upstream->snd_nxt + u->tx_bypass - req;
 	pair->to_backend_ack = p->seq - resp;
 	pair->req_start = req;
@@ -60,8 +60,6 @@ KV_INLINE void kv_relay_lend(struct kv_client *c, const struct kv_packet *p, str
 	pair->head_len = 0;
 	pair->offered = 0;
 	pair->seen |= KV_SEEN_RESPONSE;
-	if (tsval)
-		pair->backend_tsval = tsval;
 	c->state = KV_CLIENT_LENT;
 	/* Before the lock is released: the next segment of this upstream must not go home. */
 	kv_write_once(u->state, KV_UP_LENT);

@@ -183,8 +183,11 @@ static long kv_cut_sum(__u32 i, void *ctx)
 	if (n > KV_CUT_STEP)
 		n = KV_CUT_STEP;
 	asm volatile("" : "+r"(n));
-	/* Signed, for 6.1's verifier: see kv_source_load. */
-	if ((__s64)n <= 0 || n > KV_CUT_STEP || bpf_skb_load_bytes(cut->skb, off, bytes, n))
+	/* Signed, and two checks for two bounds: see kv_source_load. */
+	if (n > KV_CUT_STEP)
+		return 1;
+	asm volatile("" : "+r"(n));
+	if ((__s64)n <= 0 || bpf_skb_load_bytes(cut->skb, off, bytes, n))
 		return 1;
 	cut->sum = bpf_csum_diff((__be32 *)bytes, sizeof(bytes), NULL, 0, cut->sum);
 	return 0;

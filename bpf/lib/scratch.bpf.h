@@ -17,6 +17,7 @@ struct kv_ended {
 	__u32 gen;
 	__u32 tx;    /* bytes that passed to the backend … */
 	__u32 rx;    /* … and from it */
+	__u32 tsval; /* the backend's latest */
 	__u32 event; /* 0: none */
 	__u8 reuse;
 	__u8 failed;

@@ -194,7 +194,7 @@ struct kv_upstream {
 	/* wire sequence = home sequence + bypass; constant while not lent */
 	__u32 rx_bypass;
 	__u32 tx_bypass;
-	__u32 zero;
+	__u32 tsval; /* the latest from the backend while lent, 0 = none */
 	struct kv_tuple key;
 	struct kv_tuple client; /* valid while RELAY or LENT */
 	__u64 last_ns;		/* last claim or return, CLOCK_MONOTONIC */

@@ -171,7 +171,6 @@ static inline void flow_pair(int i)
 	flow.c.base_ack = flow.c.ack;
 	flow.u[i].base_seq = flow.u[i].seq;
 	flow.u[i].base_ack = flow.u[i].ack;
-	flow.u[i].tsval_sent = 0; /* its home socket's latest is echoed, and that is an old one */
 }
 
 /* The last packet has been sent to this side. Between two ends on this host it just goes on: it has

@@ -165,9 +165,13 @@ static void deliver(void)
 	__u32 k = chance(2) ? 0 : chance(n_pending);
 	struct pending one = pending[k];
 	const struct peer *to = one.from_client ? &flow.u[x.on] : &flow.c;
+	struct peer *from = one.from_client ? &flow.c : &flow.u[x.on];
 
 	memmove(&pending[k], &pending[k + 1], (--n_pending - k) * sizeof(pending[0]));
 	gw_ingress(&one.p);
+	if (gw.verdict != VERDICT_DROP &&
+	    (!from->tsval_sent || (__s32)(one.p.tsval - from->tsval_sent) > 0))
+		from->tsval_sent = one.p.tsval;
 	if (!reached(to) || !chance(8))
 		return; /* dropped, or home; or lost behind the gateway */
 	if (one.from_client)

@@ -224,6 +224,7 @@ static int upstream_enter(struct upstream *up)
 	slot->backend = up->backend;
 	slot->rx_bypass = rx_bypass;
 	slot->tx_bypass = tx_bypass;
+	slot->tsval = 0;
 	slot->key = key;
 	memset(&slot->client, 0, sizeof(slot->client));
 	__sync_synchronize();
