@@ -151,7 +151,7 @@ static long kv_framing_step(__u32 i, void *ctx)
 	if (n > KV_FRAMING_WINDOW)
 		n = KV_FRAMING_WINDOW;
 	f->flags |= KV_FRAMING_STARTED;
-	if (kv_source_load(c->s, c->off + f->done, buf, n))
+	if (kv_source_load(c->s, c->off + f->done, buf, n, KV_FRAMING_WINDOW))
 		return 1;
 	f->at = 0;
 	if (f->state == KV_FRAMING_STATUS && !f->index)

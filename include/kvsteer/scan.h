@@ -162,7 +162,7 @@ KV_INLINE void kv_window_fill(struct kv_window *w, const struct kv_source *s)
 		n = KV_LOAD_MAX;
 	w->off = off;
 	w->pos = 0;
-	if (kv_source_load(s, off, w->buf, n)) {
+	if (kv_source_load(s, off, w->buf, n, KV_LOAD_MAX)) {
 		n = 0;
 		w->limit = off;
 	}

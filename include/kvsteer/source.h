@@ -22,15 +22,17 @@ struct kv_source {
 	__u32 len;
 };
 
-/* Copies n bytes (1 … KV_LOAD_MAX) at off; -1 if they are not all there. */
-KV_INLINE int kv_source_load(const struct kv_source *s, __u32 off, void *dst, __u32 n)
+/* Copies n bytes (1 … max, a constant: the room at dst) at off; -1 if they are not all there. */
+KV_INLINE int kv_source_load(const struct kv_source *s, __u32 off, void *dst, __u32 n, __u32 max)
 {
 #ifdef __bpf__
 	__u64 size = n;
 
-	/* The compiler must not merge the two checks into one on size - 1: the verifier would
-	 * lose the bounds. */
-	if (size > KV_LOAD_MAX)
+	/* Each check is of this very register: the verifier must see both bounds. Without the first
+	 * barrier the compiler checks n, of which size is a 32-bit copy (6.1 forgets its bounds);
+	 * without the second it merges the two checks into one on size - 1. */
+	asm volatile("" : "+r"(size));
+	if (size > max)
 		return -1;
 	asm volatile("" : "+r"(size));
 	/* Signed, for clang makes "== 0" of an unsigned test and 6.1's verifier learns no lower
@@ -41,7 +43,7 @@ KV_INLINE int kv_source_load(const struct kv_source *s, __u32 off, void *dst, __
 		return -1;
 	return bpf_skb_load_bytes(s->skb, s->base + off, dst, size) ? -1 : 0;
 #else
-	if (off > s->len || n > s->len - off)
+	if (n > max || off > s->len || n > s->len - off)
 		return -1;
 	memcpy(dst, s->data + off, n);
 	return 0;
