@@ -4,12 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/timerfd.h>
 #include <systemd/sd-daemon.h>
-#include <unistd.h>
 
 #include "agent/agent.h"
 #include "agent/client.h"
+#include "agent/clock.h"
 #include "agent/control.h"
 #include "agent/events.h"
 #include "agent/listen.h"
@@ -27,67 +26,13 @@ static void on_reap(evutil_socket_t fd, short what, void *arg)
 	clients_reap(arg);
 }
 
-static void tell_ready(struct agent *agent)
-{
-	__u32 up = 0, all = 0;
-
-	for (__u32 i = 0; i < agent->dp.max_backends; i++) {
-		all += agent->dp.backends[i].state != KV_BACKEND_FREE;
-		up += agent->dp.backends[i].state == KV_BACKEND_UP;
-	}
-	agent->ready = true;
-	kv_info("ready: %u of %u backends up", up, all);
-	sd_notifyf(0, "READY=1\nSTATUS=%u of %u backends up", up, all);
-}
-
-static void timer_read(int fd)
-{
-	__u64 times;
-
-	/* How often it is due does not matter, only that it is read. */
-	if (read(fd, &times, sizeof(times)) < 0 && errno != EAGAIN)
-		kv_debug("timer: %s", strerror(errno));
-}
-
-static void on_tick(evutil_socket_t fd, short what, void *arg)
-{
-	struct agent *agent = arg;
-
-	(void)what;
-	timer_read(fd);
-	/* The pools also look for slots that ended: what the kernel has to say of them goes first.
-	 */
-	events_consume(agent);
-	pool_tick(agent, kv_now_ns());
-	client_rechecks(agent);
-	if (!agent->ready && pools_known(agent))
-		tell_ready(agent);
-	if (agent->draining && (!agent->n_clients || kv_now_ns() >= agent->drain_until)) {
-		if (agent->n_clients)
-			kv_warn("%u client connections did not end in time", agent->n_clients);
-		event_base_loopbreak(agent->base);
-	}
-}
-
-static void on_second(evutil_socket_t fd, short what, void *arg)
-{
-	struct agent *agent = arg;
-	__u64 now_ns = kv_now_ns();
-
-	(void)what;
-	timer_read(fd);
-	dataplane_write_meta(&agent->dp, agent->started_ns, now_ns);
-	sd_notify(0, "WATCHDOG=1");
-	listen_resume(agent);
-	sweep(agent, now_ns);
-}
-
 static void drain(struct agent *agent)
 {
 	kv_info("draining: requests in progress end, new connections are refused");
 	sd_notify(0, "STOPPING=1\nSTATUS=draining");
 	agent->draining = true;
 	agent->drain_until = kv_now_ns() + agent->config->timeouts.drain_ms * MS;
+	clock_hurry(agent);
 	listen_close_all(agent);
 	/* From here on the kernel lends no request; clients that are between requests are closed
 	 * at the next second's sweep, when those under way have been lent or have come up. */
@@ -105,35 +50,6 @@ static void on_terminate(evutil_socket_t fd, short what, void *arg)
 		event_base_loopbreak(agent->base);
 	else
 		drain(agent);
-}
-
-/* By timerfd, not by evtimer: with a timeout in epoll_wait the kernel would set and cancel a
- * timer around every sleep, which in a virtual machine costs more than the rest of the system
- * call. */
-static int add_timer(struct agent *agent, struct event *event, event_callback_fn fn, long msec)
-{
-	struct timespec every = {.tv_sec = msec / 1000, .tv_nsec = msec % 1000 * MS};
-	struct itimerspec spec = {.it_interval = every, .it_value = every};
-	int fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC), err;
-
-	if (fd < 0 || timerfd_settime(fd, 0, &spec, NULL) < 0) {
-		err = -errno;
-		kv_err("cannot make a timer: %s", strerror(-err));
-		if (fd >= 0)
-			close(fd);
-		return err;
-	}
-	event_assign(event, agent->base, fd, EV_READ | EV_PERSIST, fn, agent);
-	event_add(event, NULL);
-	return 0;
-}
-
-static void remove_timer(struct event *event)
-{
-	if (!event_initialized(event))
-		return;
-	event_del(event);
-	close(event_get_fd(event));
 }
 
 static int open_names(struct agent *agent)
@@ -244,9 +160,7 @@ int agent_open(struct agent *agent, struct kv_config *config)
 	if (!err)
 		err = control_open(agent, config->control);
 	if (!err)
-		err = add_timer(agent, &agent->tick, on_tick, 20);
-	if (!err)
-		err = add_timer(agent, &agent->second, on_second, 1000);
+		err = clock_open(agent);
 	if (!err)
 		raise_open_files(config);
 	return err;
@@ -261,8 +175,7 @@ void agent_close(struct agent *agent)
 {
 	if (!agent->base)
 		return;
-	remove_timer(&agent->tick);
-	remove_timer(&agent->second);
+	clock_close(agent);
 	control_close(agent);
 	listen_close_all(agent);
 	/* Sockets before filters: their last packets need the sequence mapping. */

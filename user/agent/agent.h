@@ -11,6 +11,7 @@
  *	entry, steer		what agent and kernel do together, per client and per decision
  *	answer			answers of our own
  *	events, sweep		what the kernel tells; what time does
+ *	clock			the timers
  *	control, apply*		the CLI's requests
  */
 #ifndef AGENT_AGENT_H
@@ -71,7 +72,9 @@ struct agent {
 	struct control *control;
 	char *told; /* changes that wait for the next start and have been reported, a line each */
 	struct event ring_event;
-	struct event tick;   /* 20 ms: pools */
+	struct event tick; /* pools */
+	bool tick_fast;
+	__u64 tick_fast_until;
 	struct event second; /* heartbeat, deadlines, sweeping */
 	struct event terminate[2];
 

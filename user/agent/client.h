@@ -95,9 +95,10 @@ int client_send(struct client *c, const char *data, size_t len);
 void client_serve_waiting(struct agent *agent, __u32 backend);
 void client_fail_waiting(struct agent *agent, __u32 backend);
 
-/* Each 20 ms: those above once more, and read events taken out while the kernel had the pair or for
+/* Each tick: those above once more, and read events taken out while the kernel had the pair or for
  * want of memory. */
 void client_rechecks(struct agent *agent);
+bool clients_waiting(const struct agent *agent);
 /* No backend takes requests: waits if a connection to one that is down is being tried. False:
  * there is nothing to wait for. */
 bool client_hopes(struct client *c);

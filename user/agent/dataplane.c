@@ -200,16 +200,29 @@ int dataplane_write_meta(struct dataplane *dp, __u64 started_ns, __u64 now_ns)
 	return bpf_map_update_elem(dp->meta_fd, &zero, &meta, BPF_ANY);
 }
 
-__u64 dataplane_events_lost(struct dataplane *dp)
+/* The kernel counts per CPU. */
+static __u64 dataplane_counter(struct dataplane *dp, __u32 key)
 {
 	__u64 of_cpu[libbpf_num_possible_cpus()], sum = 0;
-	__u32 key = KV_CNT_agent_events_lost;
 
 	if (bpf_map_lookup_elem(bpf_map__fd(dp->skel->maps.kv_counters), &key, of_cpu))
 		return 0;
 	for (int i = 0; i < libbpf_num_possible_cpus(); i++)
 		sum += of_cpu[i];
 	return sum;
+}
+
+__u64 dataplane_events_lost(struct dataplane *dp)
+{
+	return dataplane_counter(dp, KV_CNT_agent_events_lost);
+}
+
+bool dataplane_no_upstream(struct dataplane *dp)
+{
+	__u64 was = dp->no_upstream;
+
+	dp->no_upstream = dataplane_counter(dp, KV_CNT_agent_no_upstream);
+	return dp->no_upstream != was;
 }
 
 bool dataplane_home_exists(struct dataplane *dp, const struct kv_tuple *tuple)

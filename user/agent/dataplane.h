@@ -21,7 +21,8 @@ struct dataplane {
 	struct kv_upstream *upstreams;
 	struct kv_dispatch *dispatches;
 	struct kv_call *call;
-	__u64 *counters; /* the agent's own; readers add the kernel's */
+	__u64 *counters;   /* the agent's own; readers add the kernel's */
+	__u64 no_upstream; /* the kernel's agent_no_upstream when looked at last */
 	/* maps reached by system calls */
 	int meta_fd;
 	int service_ids_fd;
@@ -48,6 +49,8 @@ void dataplane_close(struct dataplane *dp);
 int dataplane_write_meta(struct dataplane *dp, __u64 started_ns, __u64 now_ns);
 /* How many events did not fit into the ring buffer, ever. */
 __u64 dataplane_events_lost(struct dataplane *dp);
+/* Whether the kernel has found no idle upstream since it was asked last. */
+bool dataplane_no_upstream(struct dataplane *dp);
 /* Whether the kernel still has a socket of this tuple, in whatever state but LISTEN. */
 bool dataplane_home_exists(struct dataplane *dp, const struct kv_tuple *tuple);
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "agent/client.h"
+#include "agent/clock.h"
 #include "agent/pool.h"
 #include "agent/service.h"
 #include "agent/upstream.h"
@@ -82,6 +83,7 @@ static bool pool_connect(struct agent *agent, __u32 id)
 	if (slot == end)
 		return false;
 	agent->pools[id].tried_at_ns = kv_now_ns();
+	clock_hurry(agent);
 	err = upstream_open(agent, slot);
 	if (err) {
 		count(&agent->dp, upstreams_failed);
@@ -90,16 +92,62 @@ static bool pool_connect(struct agent *agent, __u32 id)
 	return !err;
 }
 
-void pool_want(struct agent *agent, __u32 id)
+/* Half as many again as have been needed at a time: the kernel takes them without asking, and what
+ * it does not find costs a request the express lane. */
+static __u32 pool_target(const struct agent *agent, const struct pool *pool)
+{
+	__u32 target = pool->peak + pool->peak / 2;
+
+	if (target < pool->peak + POOL_MIN_IDLE)
+		target = pool->peak + POOL_MIN_IDLE;
+	return target < agent->dp.upstreams_per_backend ? target : agent->dp.upstreams_per_backend;
+}
+
+static void pool_grow(struct agent *agent, __u32 id, __u64 now_ns)
 {
 	const struct pool *pool = &agent->pools[id];
+	__u32 target = pool_target(agent, pool);
+
+	if (!pool->open || pool->removing || agent->draining)
+		return;
+	while (pool->n_open + pool->n_connecting < target && pool->retry_at_ns <= now_ns)
+		if (!pool_connect(agent, id))
+			return;
+}
+
+static void pool_needed(struct pool *pool, __u32 n, __u64 now_ns)
+{
+	if (n < pool->peak)
+		return;
+	pool->peak = n;
+	pool->peak_at_ns = now_ns;
+}
+
+void pool_want(struct agent *agent, __u32 id)
+{
+	struct pool *pool = &agent->pools[id];
+	__u64 now_ns = kv_now_ns();
 	const struct client *waiter;
 	__u32 waiting = 0;
 
 	TAILQ_FOREACH (waiter, &pool->waiters, wait)
 		waiting++;
-	if (waiting > pool->n_connecting && !pool_full(agent, id))
+	pool_needed(pool, pool->n_open + waiting, now_ns);
+	pool_grow(agent, id, now_ns);
+	/* A backend that is down is tried all the same. */
+	if (!pool->n_connecting && !pool_full(agent, id))
 		pool_connect(agent, id);
+}
+
+void pool_short(struct agent *agent, __u32 id)
+{
+	struct pool *pool = &agent->pools[id];
+	__u64 now_ns = kv_now_ns();
+
+	if (pool->n_connecting)
+		return;
+	pool_needed(pool, pool->n_open + 1, now_ns);
+	pool_grow(agent, id, now_ns);
 }
 
 bool pools_probe(struct agent *agent, __u32 service)
@@ -232,30 +280,24 @@ static void pool_look_at_slots(struct agent *agent, __u32 id, __u64 now_ns, __u3
 static void pool_tick_one(struct agent *agent, __u32 id, __u64 now_ns)
 {
 	struct pool *pool = &agent->pools[id];
-	__u32 idle = pool_count_idle(agent, id);
-	__u32 in_use = pool->n_open > idle ? pool->n_open - idle : 0, target;
+	__u32 idle = pool_count_idle(agent, id), all = pool->n_open, target;
 
 	if (!TAILQ_EMPTY(&pool->waiters) && idle)
 		client_serve_waiting(agent, id);
-	if (in_use >= pool->peak) {
-		pool->peak = in_use;
-		pool->peak_at_ns = now_ns;
-	} else if (now_ns - pool->peak_at_ns > POOL_PEAK_HOLD) {
-		pool->peak -= (pool->peak + 7) / 8;
-		pool->peak_at_ns += SECOND;
-	}
 	if (pool->removing || agent->draining) {
 		pool_look_at_slots(agent, id, now_ns, 0);
 		if (pool->removing)
 			backend_free_if_empty(agent, id);
 		return;
 	}
-	/* Room for a burst: as many idle as a quarter of the recent peak. */
-	target = pool->peak / 4 > POOL_MIN_IDLE ? pool->peak / 4 : POOL_MIN_IDLE;
-	pool_look_at_slots(agent, id, now_ns, idle > target ? idle - target : 0);
-	for (idle += pool->n_connecting; idle < target && pool->retry_at_ns <= now_ns; idle++)
-		if (pool_full(agent, id) || !pool_connect(agent, id))
-			return;
+	if (pool->peak && now_ns - pool->peak_at_ns > POOL_PEAK_HOLD) {
+		pool->peak -= (pool->peak + 7) / 8;
+		pool->peak_at_ns += SECOND;
+	}
+	pool_needed(pool, all > idle ? all - idle : 0, now_ns);
+	target = pool_target(agent, pool);
+	pool_look_at_slots(agent, id, now_ns, all > target ? all - target : 0);
+	pool_grow(agent, id, now_ns);
 }
 
 void pool_tick(struct agent *agent, __u64 now_ns)
@@ -264,4 +306,15 @@ void pool_tick(struct agent *agent, __u64 now_ns)
 		if (agent->pools[i].open)
 			pool_tick_one(agent, i, now_ns);
 	upstream_sweep(agent, now_ns);
+}
+
+bool pools_busy(const struct agent *agent)
+{
+	if (!TAILQ_EMPTY(&agent->retiring))
+		return true;
+	for (__u32 i = 0; i < agent->dp.max_backends; i++)
+		if (agent->pools[i].open &&
+		    (agent->pools[i].n_connecting || !TAILQ_EMPTY(&agent->pools[i].waiters)))
+			return true;
+	return false;
 }

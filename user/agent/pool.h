@@ -23,15 +23,19 @@ void pool_open(struct agent *agent, __u32 id);
 void pool_close(struct agent *agent, __u32 id);
 /* Closes idle upstreams; true when there is no upstream left, or only ones that are closing. */
 bool pool_close_idle(struct agent *agent, __u32 id);
-/* Each 20 ms: opens, closes, serves those who wait. */
+/* Opens, closes, serves those who wait. */
 void pool_tick(struct agent *agent, __u64 now_ns);
+/* Whether the next tick should come soon. */
+bool pools_busy(const struct agent *agent);
 /* Every pool has tried to connect. */
 bool pools_known(const struct agent *agent);
 
 /* Lowest idle upstream, its bit cleared; NULL: none. */
 struct upstream *pool_claim(struct agent *agent, __u32 id);
-/* Opens one more for those who wait, if the limit allows. */
+/* Somebody waits: opens more, if the limit allows. */
 void pool_want(struct agent *agent, __u32 id);
+/* The kernel has found none idle. */
+void pool_short(struct agent *agent, __u32 id);
 
 /* All backends of a service are down: tries those now that have not been tried just before. Whether
  * any connection is on its way. */

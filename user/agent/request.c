@@ -25,6 +25,13 @@
 
 /* ---- deciding ------------------------------------------------------------------------ */
 
+/* One that the kernel would have taken, had it found an upstream and the sockets quiet. */
+static bool request_express(const struct kv_request *head)
+{
+	return head->lane == KV_LANE_EXPRESS &&
+	       (!head->completion || head->hint_state == KV_HINT_OK || head->session);
+}
+
 void request_decide(struct client *c, __u32 exclude)
 {
 	struct agent *agent = c->agent;
@@ -42,6 +49,8 @@ void request_decide(struct client *c, __u32 exclude)
 		return;
 	}
 	r->dispatch.backend = backend;
+	if (exclude == KV_NONE && request_express(&r->head) && dataplane_no_upstream(&agent->dp))
+		pool_short(agent, backend);
 	up = pool_claim(agent, backend);
 	if (up) {
 		relay_start(c, up);

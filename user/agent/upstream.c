@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "agent/clock.h"
 #include "agent/pool.h"
 #include "agent/relay.h"
 #include "agent/upstream.h"
@@ -69,6 +70,7 @@ void upstream_retire(struct upstream *up, bool abort)
 	if (!listed) {
 		agent->pools[up->backend].n_open--;
 		TAILQ_INSERT_TAIL(&agent->retiring, up, link);
+		clock_hurry(agent);
 	}
 	if (abort) {
 		upstream_close_fd(up, true);

@@ -2,6 +2,7 @@
 /* Clients that wait: for an upstream, for a backend that comes back, for memory, for the kernel. */
 #include "agent/answer.h"
 #include "agent/client.h"
+#include "agent/clock.h"
 #include "agent/pool.h"
 #include "agent/relay.h"
 #include "agent/request.h"
@@ -50,6 +51,7 @@ bool client_hopes(struct client *c)
 	c->request->dispatch.backend = KV_NONE;
 	TAILQ_INSERT_TAIL(&agent->hopeful, c, wait);
 	agent->n_hopeful++;
+	clock_hurry(agent);
 	return true;
 }
 
@@ -59,6 +61,7 @@ void client_recheck(struct client *c)
 	if (!c->rechecked) {
 		c->rechecked = true;
 		TAILQ_INSERT_TAIL(&c->agent->rechecks, c, recheck);
+		clock_hurry(c->agent);
 	}
 }
 
@@ -68,7 +71,14 @@ void client_starve(struct client *c)
 	if (!c->starving) {
 		c->starving = true;
 		TAILQ_INSERT_TAIL(&c->agent->starved, c, starved);
+		clock_hurry(c->agent);
 	}
+}
+
+bool clients_waiting(const struct agent *agent)
+{
+	return !TAILQ_EMPTY(&agent->rechecks) || !TAILQ_EMPTY(&agent->hopeful) ||
+	       !TAILQ_EMPTY(&agent->starved);
 }
 
 void client_rechecks(struct agent *agent)
