@@ -137,14 +137,18 @@ static __noinline int kv_client_ingress(struct __sk_buff *skb, struct kv_packet 
 		kv_bump(KV_CNT_drop_fragment);
 		return TC_ACT_SHOT;
 	}
+	/* A first look without the lock; kv_from_client looks again under it. */
+	if (kv_read_once(c->state) == KV_CLIENT_LENT && skb->tc_index != KV_TC_HOME_ACK) {
+		act = kv_from_client(skb, p, c);
+		if (act != KV_TO_HOME)
+			return act;
+	}
 	kv_client_shift(c, &p->key, &s);
 	if (skb->tc_index == KV_TC_HOME_ACK)
 		return kv_client_ack_copy(skb, p, &s);
 	if (s.state == KV_CLIENT_LENT) {
-		act = kv_from_client(skb, p, c);
-		if (act != KV_TO_HOME)
-			return act;
-		kv_client_shift(c, &p->key, &s); /* it has just been returned */
+		kv_bump(KV_CNT_drop_race); /* lent by another CPU meanwhile */
+		return TC_ACT_SHOT;
 	}
 	c->ifindex = skb->ifindex;
 	c->path = skb->ifindex == kv_config.lo_ifindex ? KV_PATH_LOCAL : 0;
