@@ -14,6 +14,7 @@
 
 #include "agent/agent.h"
 #include "agent/buffer.h"
+#include "agent/entry.h"
 
 #define CLIENT_ATTEMPTS 3 /* upstreams tried for one request */
 
@@ -30,6 +31,7 @@ enum client_phase {
 /* A request in hand. */
 struct request {
 	struct kv_request head;
+	struct entry_copy entry;
 	struct kv_dispatch dispatch;
 	struct kv_framing body;	    /* chunked: where it ends */
 	struct kv_framing response; /* where that ends */

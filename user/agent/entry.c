@@ -28,13 +28,15 @@ enum entry_hold entry_hold(struct dataplane *dp, const struct kv_tuple *key, __u
 	return ret->state == KV_CLIENT_LENT ? ENTRY_LENT : ENTRY_MINE;
 }
 
-int entry_set_busy(struct dataplane *dp, const struct kv_tuple *key, __u32 service, __u64 now_ns)
+int entry_set_busy(struct dataplane *dp, const struct kv_tuple *key, __u32 service, __u64 now_ns,
+		   struct entry_copy *copy)
 {
-	struct kv_client entry;
+	struct kv_client *entry = &copy->value;
 	int err;
 
-	if (entry_read(dp, key, &entry)) {
-		entry = (struct kv_client){
+	copy->read_ns = now_ns;
+	if (entry_read(dp, key, entry)) {
+		*entry = (struct kv_client){
 			.state = KV_CLIENT_AGENT,
 			.key = *key,
 			.service = service,
@@ -42,45 +44,46 @@ int entry_set_busy(struct dataplane *dp, const struct kv_tuple *key, __u32 servi
 			.pair = {.slot = KV_NONE},
 		};
 		/* The kernel enters a client at its first lend: it may be first by now. */
-		err = bpf_map_update_elem(dp->clients_fd, key, &entry, BPF_NOEXIST);
+		err = bpf_map_update_elem(dp->clients_fd, key, entry, BPF_NOEXIST);
 		if (err != -EEXIST)
 			return err;
-		err = entry_read(dp, key, &entry);
+		err = entry_read(dp, key, entry);
 		if (err)
 			return err;
 	}
-	if (entry.state == KV_CLIENT_LENT)
+	if (entry->state == KV_CLIENT_LENT)
 		return -EBUSY;
-	entry.state = KV_CLIENT_AGENT;
-	entry.pair.offered = 0;
-	entry.last_ns = now_ns;
-	return entry_write(dp, key, &entry);
+	entry->state = KV_CLIENT_AGENT;
+	entry->pair.offered = 0;
+	entry->last_ns = now_ns;
+	return entry_write(dp, key, entry);
 }
 
-int entry_offer(struct dataplane *dp, const struct kv_tuple *key, __u32 slot, __u32 gen,
-		bool offered, bool head_request)
+int entry_offer(struct dataplane *dp, __u32 slot, __u32 gen, bool offered, bool head_request,
+		__u64 now_ns, struct entry_copy *copy)
 {
-	struct kv_client entry;
-	int err = entry_read(dp, key, &entry);
+	struct kv_client *entry = &copy->value;
+	struct kv_tuple key = entry->key;
+	int err;
 
-	if (err)
-		return err;
-	entry.state = KV_CLIENT_AGENT;
-	entry.pair.slot = slot;
-	entry.pair.gen = gen;
-	entry.pair.offered = offered;
-	entry.pair.seen = 0;
-	kv_framing_init(&entry.pair.response, head_request);
-	return entry_write(dp, key, &entry);
+	if (!entry->ifindex || now_ns - copy->read_ns > ENTRY_FRESH) {
+		err = entry_read(dp, &key, entry);
+		if (err)
+			return err;
+		copy->read_ns = now_ns;
+	}
+	entry->state = KV_CLIENT_AGENT;
+	entry->pair.slot = slot;
+	entry->pair.gen = gen;
+	entry->pair.offered = offered;
+	entry->pair.seen = 0;
+	kv_framing_init(&entry->pair.response, head_request);
+	return entry_write(dp, &key, entry);
 }
 
-int entry_set_home(struct dataplane *dp, const struct kv_tuple *key, __u32 slot, __u32 gen)
+int entry_set_home(struct dataplane *dp, struct entry_copy *copy)
 {
-	struct kv_client entry;
-
-	if (entry_hold(dp, key, slot, gen, &entry) != ENTRY_MINE)
-		return -EBUSY;
-	entry.state = KV_CLIENT_HOME;
-	entry.pair.offered = 0;
-	return entry_write(dp, key, &entry);
+	copy->value.state = KV_CLIENT_HOME;
+	copy->value.pair.offered = 0;
+	return entry_write(dp, &copy->value.key, &copy->value);
 }

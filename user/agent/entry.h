@@ -1,15 +1,34 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A client's entry in kv_clients, which agent and kernel share (docs/design.md, section 4).
+ * A client's entry in kv_clients, which agent and kernel share (docs/design.md, section 4). It is
+ * written as a whole, under its lock.
  *
- * Every function reads the entry and writes it back as a whole, both under its lock. The kernel
- * does not touch what the agent changes in between: while request bytes are unread, and while
- * the state is AGENT without an offer, it lends nothing.
+ * The agent keeps the copy it has read when it took the entry, and writes that back changed,
+ * without reading again, for as long as the entry is its own:
+ *  - From entry_set_busy to the offer: state AGENT, nothing offered. The kernel lends nothing, so
+ *    bypasses and pair stay as they are.
+ *  - From the offer to entry_set_home: until the kernel lends it changes pair.response, resp_next,
+ *    offered, seen and the relay marks, all of them made anew at the next offer or lend; seen must
+ *    not hold a FIN, and the copy's is 0. A lend changes the slot's state before the entry's lock
+ * is released, in memory that is mapped here (relay_is_mine). It needs a further segment of the
+ *    response, and once the agent has read the response to its end there is none: so what is true
+ *    when asked stays true until the entry is written.
+ *  - ifindex and path the kernel writes at each of the client's packets. They change when the
+ * client moves to another interface, so a copy is read again when it is older than ENTRY_FRESH, and
+ * when it does not know the interface yet: a lend needs it.
  */
 #ifndef AGENT_ENTRY_H
 #define AGENT_ENTRY_H
 
 #include "agent/dataplane.h"
+
+#define ENTRY_FRESH (100 * 1000000ull)
+
+/* The agent's copy; valid while it has a request of this client in hand. */
+struct entry_copy {
+	struct kv_client value;
+	__u64 read_ns;
+};
 
 enum entry_hold {
 	ENTRY_NONE,  /* no entry: the kernel never lent this connection */
@@ -25,11 +44,12 @@ enum entry_hold entry_hold(struct dataplane *dp, const struct kv_tuple *key, __u
 
 /* Busy before read: state AGENT, entry made if there is none. -E2BIG: the table is full;
  * -EBUSY: the pair is lent. */
-int entry_set_busy(struct dataplane *dp, const struct kv_tuple *key, __u32 service, __u64 now_ns);
+int entry_set_busy(struct dataplane *dp, const struct kv_tuple *key, __u32 service, __u64 now_ns,
+		   struct entry_copy *copy);
 /* The kernel may lend the response of this slot; or (offered false) must not. */
-int entry_offer(struct dataplane *dp, const struct kv_tuple *key, __u32 slot, __u32 gen,
-		bool offered, bool head_request);
-/* Back to HOME after a response relayed whole; -EBUSY: it was lent after all. */
-int entry_set_home(struct dataplane *dp, const struct kv_tuple *key, __u32 slot, __u32 gen);
+int entry_offer(struct dataplane *dp, __u32 slot, __u32 gen, bool offered, bool head_request,
+		__u64 now_ns, struct entry_copy *copy);
+/* Back to HOME after a response relayed whole, which was not lent. */
+int entry_set_home(struct dataplane *dp, struct entry_copy *copy);
 
 #endif

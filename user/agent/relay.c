@@ -122,11 +122,12 @@ static void relay_finish(struct client *c)
 
 	if (r->response.flags & KV_FRAMING_CLOSE)
 		c->close_after = true;
-	if (!more && !c->close_after && !c->eof && !agent->draining &&
-	    entry_set_home(&agent->dp, &c->key, up->slot, r->gen)) {
+	if (!relay_is_mine(c)) {
 		relay_forget(c);
 		return;
 	}
+	if (!more && !c->close_after && !c->eof && !agent->draining)
+		entry_set_home(&agent->dp, &r->entry);
 	relay_settle(c, up->slot, KV_CALL_SETTLE_FINISHED);
 	count(&agent->dp, agent_relayed);
 	relay_detach(c);
@@ -237,9 +238,10 @@ void relay_start(struct client *c, struct upstream *up)
 	r->offered = c->in.len == r->len && !c->eof && (r->head.minor || !c->close_after);
 	r->answered = false;
 	kv_framing_init(&r->response, r->head.is_head);
-	if (entry_offer(&agent->dp, &c->key, up->slot, r->gen, r->offered, r->head.is_head))
-		r->offered = false;
 	client_set_phase(c, CLIENT_RELAYING);
+	if (entry_offer(&agent->dp, up->slot, r->gen, r->offered, r->head.is_head, c->last_ns,
+			&r->entry))
+		r->offered = false;
 	relay_deadline(c);
 	client_watch(c, !c->eof);
 	relay_to_upstream(c);

@@ -288,44 +288,60 @@ void request_read(struct client *c)
 	request_advance(c);
 }
 
-void request_next(struct client *c)
+static void request_start(struct client *c, const struct entry_copy *entry)
 {
 	c->request = calloc(1, sizeof(*c->request));
 	if (!c->request) {
 		answer_unavailable(c, "out of memory");
 		return;
 	}
+	c->request->entry = *entry;
 	client_set_phase(c, CLIENT_READING);
 	c->deadline_ns = c->last_ns + STALL_TIME;
 	if (c->in.len)
 		request_advance(c);
 }
 
-void request_begin(struct client *c)
+/* Takes the client's entry for a request. False: the client is dealt with otherwise. */
+static bool request_take(struct client *c, struct entry_copy *entry)
 {
 	struct agent *agent = c->agent;
 	char byte;
 	int err;
 
-	/* An event that ends this client may be waiting beside the bytes that came after it. */
-	events_consume(agent);
-	if (c->phase != CLIENT_IDLE)
-		return;
-	err = entry_set_busy(&agent->dp, &c->key, c->service, kv_now_ns());
-	if (err == -EBUSY) {
-		/* Lent: what comes up here is a RST, or the pair has just been returned. */
-		if (recv(c->fd, &byte, 1, MSG_PEEK) < 0 && errno != EAGAIN)
-			client_close(c);
-		else
-			client_recheck(c);
-		return;
-	}
-	if (err) {
+	err = entry_set_busy(&agent->dp, &c->key, c->service, kv_now_ns(), entry);
+	if (!err)
+		return true;
+	if (err != -EBUSY) {
 		count(&agent->dp, agent_clients_full);
 		answer_unavailable(c, "too many connections");
-		return;
+		return false;
 	}
-	request_next(c);
+	/* Lent: what comes up here is a RST, or the pair has just been returned. */
+	if (recv(c->fd, &byte, 1, MSG_PEEK) < 0 && errno != EAGAIN)
+		client_close(c);
+	else
+		client_recheck(c);
+	return false;
+}
+
+void request_next(struct client *c)
+{
+	struct entry_copy entry;
+
+	if (request_take(c, &entry))
+		request_start(c, &entry);
+}
+
+void request_begin(struct client *c)
+{
+	struct entry_copy entry;
+
+	/* An event that ends this client may be waiting beside the bytes that came after it. */
+	events_consume(c->agent);
+	if (c->phase != CLIENT_IDLE || !request_take(c, &entry))
+		return;
+	request_start(c, &entry);
 	if (c->phase == CLIENT_READING)
 		request_read(c);
 }
