@@ -108,6 +108,9 @@ KV_INLINE void kv_backend_look(struct kv_client *c, const struct kv_packet *p,
 		kv_drop(s, KV_CNT_drop_race);
 		return;
 	}
+	/* From the entry, under its lock: once a pair is settled, the address in the slot may be
+	 * another client's. */
+	s->out.to = c->key;
 	v->cseq = p->seq - pair->to_backend_ack;
 	v->before = pair->resp_next;
 	v->next = pair->resp_next;
@@ -224,7 +227,7 @@ static __noinline int kv_from_backend(struct __sk_buff *skb, struct kv_packet *p
 	if (s->broken)
 		kv_bump(KV_CNT_broken_response);
 	if (s->ended)
-		kv_pair_settle(&s->end, client);
+		kv_pair_settle(&s->end, &s->out.to);
 	if (s->verdict != KV_V_FORWARD) {
 		kv_bump(s->why);
 		return TC_ACT_SHOT;
@@ -233,7 +236,6 @@ static __noinline int kv_from_backend(struct __sk_buff *skb, struct kv_packet *p
 		kv_bump(KV_CNT_drop_after_response);
 		return TC_ACT_SHOT;
 	}
-	s->out.to = *client;
 	if (kv_rewrite_apply(skb, p, &s->out)) {
 		kv_bump(KV_CNT_drop_rewrite);
 		return TC_ACT_SHOT;

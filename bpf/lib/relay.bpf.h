@@ -158,6 +158,7 @@ static __noinline int kv_from_backend_relay(struct __sk_buff *skb, struct kv_pac
 		if (r.still) {
 			kv_relay_lend(c, p, u, &r, gen, slot, next, tsval);
 			kv_to_client(pair, p, &scratch->step.out);
+			scratch->step.out.to = c->key;
 			ifindex = c->ifindex;
 			path = c->path;
 			lent = true;
@@ -171,7 +172,6 @@ static __noinline int kv_from_backend_relay(struct __sk_buff *skb, struct kv_pac
 			kv_settle_finished(slot);
 		return KV_TO_HOME;
 	}
-	scratch->step.out.to = *client;
 	return kv_relay_send(skb, p, &scratch->step.out, ifindex, path);
 }
 
