@@ -82,6 +82,7 @@ inside() {
 		set -e
 		tree=$1
 		shift
+		mount --bind "$tree" "$tree" # a root that is a mount, as every machine has
 		mount -t proc proc "$tree/proc"
 		mount --rbind /sys "$tree/sys"
 		mount --rbind /dev "$tree/dev"
