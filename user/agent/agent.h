@@ -10,7 +10,7 @@
  *	request, head, relay	the agent lane: request in and decided; request out, response back
  *	entry, steer		what agent and kernel do together, per client and per decision
  *	answer			answers of our own
- *	events, sweep		what the kernel tells; what time does
+ *	events, sweep, silent	what the kernel tells; what time does
  *	clock			the timers
  *	control, apply*		the CLI's requests
  */

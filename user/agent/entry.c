@@ -87,3 +87,16 @@ int entry_set_home(struct dataplane *dp, struct entry_copy *copy)
 	copy->value.pair.offered = 0;
 	return entry_write(dp, &copy->value.key, &copy->value);
 }
+
+int entry_end_lent(struct dataplane *dp, const struct kv_tuple *key, __u32 slot, __u32 gen,
+		   struct kv_client *ret)
+{
+	const struct kv_pair *pair = &ret->pair;
+
+	if (entry_hold(dp, key, slot, gen, ret) != ENTRY_LENT)
+		return -ENOENT;
+	ret->rx_bypass += pair->req_acked - pair->req_start;
+	ret->tx_bypass += pair->resp_sent - pair->resp_start;
+	ret->state = KV_CLIENT_AGENT;
+	return entry_write(dp, key, ret);
+}

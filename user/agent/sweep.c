@@ -4,11 +4,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <kvsteer/framing.h>
+
 #include "agent/answer.h"
 #include "agent/client.h"
 #include "agent/entry.h"
+#include "agent/events.h"
+#include "agent/listen.h"
 #include "agent/relay.h"
+#include "agent/silent.h"
 #include "agent/sweep.h"
+#include "common/log.h"
 
 #define SCAN_STEP 512 /* entries of kv_clients looked at per second */
 
@@ -154,6 +160,17 @@ static void sweep_client(struct client *c, __u64 now_ns)
 	}
 }
 
+/* The pair has ended, and the event that said how is lost. */
+static void sweep_ended(struct client *c, const struct kv_pair *pair)
+{
+	if (!(pair->seen & KV_SEEN_RESPONSE))
+		answer_bad_gateway(c);
+	else if (kv_framing_done(&pair->response))
+		client_close_gently(c);
+	else
+		client_reset(c);
+}
+
 /* A client that the kernel wanted closed is in state AGENT, with no request in our hands. */
 static void sweep_lost_events(struct agent *agent)
 {
@@ -164,10 +181,14 @@ static void sweep_lost_events(struct agent *agent)
 	if (lost == agent->sweep->events_lost)
 		return;
 	agent->sweep->events_lost = lost;
+	kv_warn("%llu events of the kernel lost: looking at every client",
+		(unsigned long long)lost);
+	events_consume(agent);
+	listen_accept(agent);
 	TAILQ_FOREACH (c, &agent->clients, link)
 		if (c->phase == CLIENT_IDLE && !entry_read(&agent->dp, &c->key, &entry) &&
 		    entry.state == KV_CLIENT_AGENT)
-			client_close_gently(c);
+			sweep_ended(c, &entry.pair);
 }
 
 void sweep(struct agent *agent, __u64 now_ns)
@@ -178,6 +199,7 @@ void sweep(struct agent *agent, __u64 now_ns)
 	TAILQ_FOREACH (c, &agent->clients, link)
 		sweep_client(c, now_ns);
 	sweep_lost_events(agent);
+	silent_pairs(agent, now_ns);
 	sweep_closed(agent);
 	sweep_scan(agent);
 }
