@@ -69,7 +69,7 @@ static void connection_lines(const struct view *view, FILE *f)
 
 static void fill_lines(const struct view *view, FILE *f)
 {
-	struct table t = {.columns = "MAP >USED >OF FILL >PART"};
+	struct table t = {.columns = "MAP >USED >OF FILL >PART >EVICTED"};
 	char number[TABLE_TEXT];
 
 	for (int i = 0; i < VIEW_FILLS; i++) {
@@ -80,6 +80,7 @@ static void fill_lines(const struct view *view, FILE *f)
 		table_add(&t, "%s", short_number(fill->max, number));
 		table_add(&t, "%s", bar(fill->used, fill->max, number));
 		table_add(&t, "%s", percent(fill->used, fill->max, number));
+		table_add(&t, "%s", short_number(fill->evicted, number));
 	}
 	table_print(&t, f, "");
 }
@@ -167,6 +168,7 @@ static int status_json(struct cli *cli, const struct view *view)
 		yyjson_mut_obj_add_str(doc, map, "name", view->fill[i].name);
 		yyjson_mut_obj_add_uint(doc, map, "used", view->fill[i].used);
 		yyjson_mut_obj_add_uint(doc, map, "max", view->fill[i].max);
+		yyjson_mut_obj_add_uint(doc, map, "evicted", view->fill[i].evicted);
 	}
 	return cli_print(cli, doc, root);
 }

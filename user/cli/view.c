@@ -68,6 +68,13 @@ static void count_upstreams(struct view *view)
 	}
 }
 
+/* An LRU map says nothing when it evicts; but nobody else takes its entries away. */
+static void count_evicted(struct view_fill *fill, __u64 inserted)
+{
+	if (inserted > fill->used)
+		fill->evicted = inserted - fill->used;
+}
+
 static void name_fill(struct view *view, int fill, const char *name, enum kv_pin pin)
 {
 	view->fill[fill].name = name;
@@ -100,6 +107,10 @@ int view_take(struct cli *cli, const struct kv_pins *pins, bool tables, struct v
 				   &view->fill[VIEW_SESSIONS].used);
 	if (err)
 		return cli_error(cli, "%s: cannot read the maps: %s", cli->pin, strerror(-err));
+	if (tables) {
+		count_evicted(&view->fill[VIEW_PREFIXES], view->counters[KV_CNT_prefix_inserted]);
+		count_evicted(&view->fill[VIEW_SESSIONS], view->counters[KV_CNT_session_inserted]);
+	}
 	count_upstreams(view);
 	view->now_ns = kv_now_ns();
 	view->alive = kv_meta_alive(&view->meta, view->now_ns);

@@ -16,6 +16,7 @@ struct view_fill {
 	const char *name;
 	__u64 used;
 	__u64 max;
+	__u64 evicted; /* entries that made room for newer ones */
 };
 
 enum {
