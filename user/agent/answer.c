@@ -47,7 +47,7 @@ void answer_error(struct client *c, int status, const char *code, const char *me
 		       status, phrase(status), body_len, status == 503 ? "Retry-After: 1\r\n" : "",
 		       head_request ? "" : body);
 	client_drop_request(c, true);
-	if (client_send(c, text, len))
+	if (client_send(c, text, len, 0))
 		client_close(c);
 	else
 		client_close_gently(c);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
@@ -181,13 +183,13 @@ static void lingering(struct client *c)
 
 /* ---- events -------------------------------------------------------------------------- */
 
-int client_send(struct client *c, const char *data, size_t len)
+int client_send(struct client *c, const char *data, size_t len, int flags)
 {
 	ssize_t n = 0;
 	int err;
 
 	if (!c->out.len) {
-		n = send(c->fd, data, len, MSG_NOSIGNAL);
+		n = send(c->fd, data, len, MSG_NOSIGNAL | flags);
 		if (n < 0 && errno != EAGAIN)
 			return -errno;
 		if (n < 0)
@@ -199,6 +201,14 @@ int client_send(struct client *c, const char *data, size_t len)
 	if (!err)
 		event_add(&c->write, NULL);
 	return err;
+}
+
+void client_flush(struct client *c)
+{
+	int one = 1;
+
+	/* It is on already: setting it pushes what MSG_MORE has held back. */
+	setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 }
 
 static void on_writable(evutil_socket_t fd, short what, void *arg)

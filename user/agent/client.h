@@ -90,8 +90,10 @@ void client_close_gently(struct client *c);
 void client_drop_request(struct client *c, bool abort);
 void client_free_request(struct client *c);
 
-/* Writes to the client; what its socket does not take is kept in out. -errno: it is gone. */
-int client_send(struct client *c, const char *data, size_t len);
+/* Writes to the client; what its socket does not take is kept in out. -errno: it is gone.
+ * flags: MSG_MORE holds the end back until client_flush. */
+int client_send(struct client *c, const char *data, size_t len, int flags);
+void client_flush(struct client *c);
 
 /* Those who wait for an upstream of this backend: it has an idle one; it has failed. */
 void client_serve_waiting(struct agent *agent, __u32 backend);

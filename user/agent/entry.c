@@ -53,6 +53,9 @@ int entry_set_busy(struct dataplane *dp, const struct kv_tuple *key, __u32 servi
 	}
 	if (entry->state == KV_CLIENT_LENT)
 		return -EBUSY;
+	/* Where the kernel made the entry and then found no upstream, it is all zeros. */
+	entry->key = *key;
+	entry->service = service;
 	entry->state = KV_CLIENT_AGENT;
 	entry->pair.offered = 0;
 	entry->last_ns = now_ns;

@@ -117,17 +117,21 @@ static void relay_finish(struct client *c)
 	struct agent *agent = c->agent;
 	struct request *r = c->request;
 	bool reuse = !r->broken && r->sent == r->len && !(r->response.flags & KV_FRAMING_CLOSE);
-	bool more = c->in.len > r->len;
+	bool more = c->in.len > r->len, mine = relay_is_mine(c);
 	struct upstream *up = r->up;
 
 	if (r->response.flags & KV_FRAMING_CLOSE)
 		c->close_after = true;
-	if (!relay_is_mine(c)) {
+	if (mine && !more && !c->close_after && !c->eof && !agent->draining)
+		entry_set_home(&agent->dp, &r->entry);
+	/* Only now the response's last bytes may go: a client that answers them with its next
+	 * request finds its entry HOME. Until then they are unsent, and so the kernel does not
+	 * lend. */
+	client_flush(c);
+	if (!mine) {
 		relay_forget(c);
 		return;
 	}
-	if (!more && !c->close_after && !c->eof && !agent->draining)
-		entry_set_home(&agent->dp, &r->entry);
 	relay_settle(c, up->slot, KV_CALL_SETTLE_FINISHED);
 	count(&agent->dp, agent_relayed);
 	relay_detach(c);
@@ -278,7 +282,7 @@ void relay_from_upstream(struct client *c)
 		relay_settle(c, r->up->slot, KV_CALL_SETTLE_ANSWERED);
 	relay_deadline(c);
 	relay_free_body(c);
-	if (client_send(c, agent->scratch, used)) {
+	if (client_send(c, agent->scratch, used, kv_framing_done(&r->response) ? MSG_MORE : 0)) {
 		client_close(c);
 		return;
 	}

@@ -199,7 +199,7 @@ static bool request_head(struct client *c)
 	    (r->head.chunked ? c->in.len == r->len : c->in.len < r->len)) {
 		static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
 
-		if (client_send(c, go_on, sizeof(go_on) - 1)) {
+		if (client_send(c, go_on, sizeof(go_on) - 1, 0)) {
 			client_close(c);
 			return false;
 		}
