@@ -236,13 +236,7 @@ static __noinline int kv_from_backend(struct __sk_buff *skb, struct kv_packet *p
 		kv_bump(KV_CNT_drop_after_response);
 		return TC_ACT_SHOT;
 	}
-	if (kv_rewrite_apply(skb, p, &s->out)) {
-		kv_bump(KV_CNT_drop_rewrite);
-		return TC_ACT_SHOT;
-	}
-	kv_bump(KV_CNT_packets_to_client);
-	kv_bump_n(KV_CNT_bytes_to_client, p->payload_len);
-	return kv_send(skb, ifindex, path);
+	return kv_splice(skb, p, &s->out, ifindex, path, true);
 }
 
 #endif /* KVSTEER_BACKEND_BPF_H */

@@ -187,13 +187,7 @@ static __noinline int kv_from_client(struct __sk_buff *skb, struct kv_packet *p,
 		kv_bump(KV_CNT_drop_early_request);
 		return TC_ACT_SHOT;
 	}
-	if (kv_rewrite_apply(skb, p, &s->out)) {
-		kv_bump(KV_CNT_drop_rewrite);
-		return TC_ACT_SHOT;
-	}
-	kv_bump(KV_CNT_packets_to_backend);
-	kv_bump_n(KV_CNT_bytes_to_backend, p->payload_len);
-	return kv_send(skb, b->ifindex, b->path);
+	return kv_splice(skb, p, &s->out, b->ifindex, b->path, false);
 }
 
 #endif /* KVSTEER_CLIENT_BPF_H */

@@ -126,15 +126,6 @@ KV_INLINE int kv_express_lend(struct kv_client *c, const struct kv_packet *p,
 	return err;
 }
 
-/* Undoes a claim that came to nothing. */
-KV_INLINE void kv_unclaim(__u32 slot)
-{
-	struct kv_upstream *u = kv_slot(slot);
-
-	if (u)
-		kv_pool_put(u, slot);
-}
-
 /* The home socket has not seen the ack that came with a request: give it a copy of the segment,
  * which kv_ingress then turns into an old one (KV_TC_HOME_ACK). */
 KV_INLINE void kv_copy_ack_home(struct __sk_buff *skb)
@@ -145,7 +136,7 @@ KV_INLINE void kv_copy_ack_home(struct __sk_buff *skb)
 	skb->tc_index = 0;
 }
 
-KV_INLINE void kv_express_count(const struct kv_request *r, const struct kv_packet *p)
+KV_INLINE void kv_express_count(const struct kv_request *r)
 {
 	kv_bump(KV_CNT_lends);
 	kv_bump(KV_CNT_requests_express);
@@ -155,8 +146,6 @@ KV_INLINE void kv_express_count(const struct kv_request *r, const struct kv_pack
 		kv_bump(KV_CNT_hint_malformed);
 	if (r->session)
 		kv_bump(KV_CNT_hint_session);
-	kv_bump(KV_CNT_packets_to_backend);
-	kv_bump_n(KV_CNT_bytes_to_backend, p->payload_len);
 }
 
 /* Second half: backend and request are known, find an upstream and lend. */
@@ -187,7 +176,7 @@ static __noinline int kv_express_send(struct __sk_buff *skb, struct kv_packet *p
 	why = kv_mismatch(&p->key, ch, &out->to, uh, skb->ifindex == kv_config.lo_ifindex,
 			  b->path & KV_PATH_LOCAL);
 	if (why != KV_CNT_MAX) {
-		kv_unclaim(slot);
+		kv_pool_put(u, slot);
 		return kv_leave(&p->key, why);
 	}
 	kv_commit(slot);
@@ -195,18 +184,14 @@ static __noinline int kv_express_send(struct __sk_buff *skb, struct kv_packet *p
 	if (kv_express_lend(c, p, &scratch->request, slot, u, ch, uh, &scratch->framing,
 			    kv_packet_tsval(skb, p), skb->ifindex, out)) {
 		kv_settle_failed(slot);
-		kv_unclaim(slot);
+		kv_pool_put(u, slot);
 		kv_bump(KV_CNT_lend_raced);
 		return KV_TO_HOME;
 	}
-	kv_express_count(&scratch->request, p);
+	kv_express_count(&scratch->request);
 	if (!kv_home_all_acked(ch))
 		kv_copy_ack_home(skb);
-	if (kv_rewrite_apply(skb, p, out)) {
-		kv_bump(KV_CNT_drop_rewrite);
-		return TC_ACT_SHOT;
-	}
-	return kv_send(skb, b->ifindex, b->path);
+	return kv_splice(skb, p, out, b->ifindex, b->path, false);
 }
 
 /* The scratch's packet, with payload, on a connection that is not lent: a TC action, or KV_TO_HOME.

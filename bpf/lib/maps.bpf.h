@@ -15,7 +15,6 @@
 const volatile struct {
 	__u32 upstreams_per_backend;
 	__u32 lo_ifindex;
-	__u64 body_limit;
 } kv_config = {
 	.upstreams_per_backend = 1,
 	.lo_ifindex = 1,

@@ -14,7 +14,6 @@
 #define KV_FIN 0x01
 #define KV_SYN 0x02
 #define KV_RST 0x04
-#define KV_PSH 0x08
 #define KV_ACK 0x10
 #define KV_ECE 0x40
 #define KV_CWR 0x80
@@ -39,12 +38,6 @@ struct kv_packet {
 KV_INLINE __u32 kv_payload_off(const struct kv_packet *p)
 {
 	return p->l4 + p->header_len;
-}
-
-/* Sequence number behind the segment. */
-KV_INLINE __u32 kv_seq_end(const struct kv_packet *p)
-{
-	return p->seq + p->payload_len + (p->flags & KV_FIN ? 1 : 0);
 }
 
 /* The pad puts the IP header on a word: the verifier wants stack accesses aligned. */

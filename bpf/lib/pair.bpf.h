@@ -146,6 +146,17 @@ KV_GLOBAL int kv_pair_settle(const struct kv_ended *e, const struct kv_tuple *cl
 
 /* ---- from one side's wire to the other's ---- */
 
+/* What both directions share. */
+KV_INLINE void kv_to_side(const struct kv_pair *pair, struct kv_rewrite *r, __u8 flags)
+{
+	r->flags = flags;
+	r->timestamps = pair->options & KV_OPT_TIMESTAMPS;
+	r->clear_ecn = !(pair->options & KV_OPT_ECN);
+	r->addresses = 1;
+	if (r->clear_ecn)
+		r->flags &= ~(KV_ECE | KV_CWR);
+}
+
 /* Under the lock, except for the addresses. */
 KV_INLINE void kv_to_backend(const struct kv_pair *pair, const struct kv_packet *p,
 			     struct kv_rewrite *r)
@@ -153,14 +164,9 @@ KV_INLINE void kv_to_backend(const struct kv_pair *pair, const struct kv_packet 
 	r->seq_delta = pair->to_backend_seq;
 	r->ack_delta = pair->to_backend_ack;
 	r->window = kv_window_rescale(p->window, pair->client_snd_wscale, pair->backend_rcv_wscale);
-	r->flags = p->flags;
-	r->timestamps = pair->options & KV_OPT_TIMESTAMPS;
 	r->tsoff = pair->backend_tsoff;
 	r->tsecr = pair->backend_tsval;
-	r->clear_ecn = !(pair->options & KV_OPT_ECN);
-	r->addresses = 1;
-	if (r->clear_ecn)
-		r->flags &= ~(KV_ECE | KV_CWR);
+	kv_to_side(pair, r, p->flags);
 }
 
 KV_INLINE void kv_to_client(const struct kv_pair *pair, const struct kv_packet *p,
@@ -172,14 +178,9 @@ KV_INLINE void kv_to_client(const struct kv_pair *pair, const struct kv_packet *
 	/* Once the request is through, the client's next one may go to a backend with less room. */
 	if (!kv_seq_before(pair->req_sent, pair->req_end))
 		r->window = kv_window_idle(r->window, pair->client_rcv_wscale);
-	r->flags = p->flags & ~KV_FIN; /* ends go through home sockets */
-	r->timestamps = pair->options & KV_OPT_TIMESTAMPS;
 	r->tsoff = pair->client_tsoff;
 	r->tsecr = pair->client_tsval;
-	r->clear_ecn = !(pair->options & KV_OPT_ECN);
-	r->addresses = 1;
-	if (r->clear_ecn)
-		r->flags &= ~(KV_ECE | KV_CWR);
+	kv_to_side(pair, r, p->flags & ~KV_FIN); /* ends go through home sockets */
 }
 
 /* TSval of a segment, the peer's clock; 0 if it has none. */

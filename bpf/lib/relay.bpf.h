@@ -65,19 +65,6 @@ KV_INLINE void kv_relay_lend(struct kv_client *c, const struct kv_packet *p, str
 	kv_write_once(u->state, KV_UP_LENT);
 }
 
-static __noinline int kv_relay_send(struct __sk_buff *skb, struct kv_packet *p,
-				    struct kv_rewrite *out, __u32 ifindex, __u32 path)
-{
-	kv_bump(KV_CNT_lends_midflight);
-	if (kv_rewrite_apply(skb, p, out)) {
-		kv_bump(KV_CNT_drop_rewrite);
-		return TC_ACT_SHOT;
-	}
-	kv_bump(KV_CNT_packets_to_client);
-	kv_bump_n(KV_CNT_bytes_to_client, p->payload_len);
-	return kv_send(skb, ifindex, path);
-}
-
 /* A segment with payload of an upstream in the agent's hands: a TC action, or KV_TO_HOME. */
 static __noinline int kv_from_backend_relay(struct __sk_buff *skb, struct kv_packet *p,
 					    struct kv_upstream *u, __u32 slot)
@@ -172,7 +159,8 @@ static __noinline int kv_from_backend_relay(struct __sk_buff *skb, struct kv_pac
 			kv_settle_finished(slot);
 		return KV_TO_HOME;
 	}
-	return kv_relay_send(skb, p, &scratch->step.out, ifindex, path);
+	kv_bump(KV_CNT_lends_midflight);
+	return kv_splice(skb, p, &scratch->step.out, ifindex, path, true);
 }
 
 #endif /* KVSTEER_RELAY_BPF_H */

@@ -15,8 +15,6 @@
 #include "maps.bpf.h"
 #include "packet.bpf.h"
 
-#define KV_TCP_MAX 60
-
 /* Marks packets of ours that pass a hook again; of this host only, skb->tc_index is not on the
  * wire. */
 #define KV_TC_SPLICED 0x6b76  /* spliced, leaving by tc egress: let through */
@@ -157,6 +155,19 @@ KV_INLINE int kv_send(struct __sk_buff *skb, __u32 ifindex, __u32 path)
 	}
 	skb->tc_index = KV_TC_SPLICED;
 	return bpf_redirect_neigh(ifindex, NULL, 0, 0);
+}
+
+/* One side's segment becomes the other's and goes there: a TC action. */
+KV_INLINE int kv_splice(struct __sk_buff *skb, const struct kv_packet *p,
+			const struct kv_rewrite *r, __u32 ifindex, __u32 path, bool to_client)
+{
+	if (kv_rewrite_apply(skb, p, r)) {
+		kv_bump(KV_CNT_drop_rewrite);
+		return TC_ACT_SHOT;
+	}
+	kv_bump(to_client ? KV_CNT_packets_to_client : KV_CNT_packets_to_backend);
+	kv_bump_n(to_client ? KV_CNT_bytes_to_client : KV_CNT_bytes_to_backend, p->payload_len);
+	return kv_send(skb, ifindex, path);
 }
 
 /* ---- cutting a segment short; slow, and rare: a client that pipelines ---- */

@@ -70,6 +70,7 @@ KV_INLINE void kv_step_begin(struct kv_step *s, const struct kv_packet *p)
 	__builtin_memset(s, 0, sizeof(*s));
 	s->keep = p->payload_len;
 	s->slot = KV_NONE;
+	s->why = KV_CNT_drop_race; /* 0 is a counter too, and not of drops */
 }
 
 KV_INLINE void kv_drop(struct kv_step *s, enum kv_counter why)

@@ -68,7 +68,6 @@ int micro_load(struct kvsteer_bpf **ret)
 	skel->rodata->kv_config.upstreams_per_backend = UPSTREAMS;
 	/* No interface is "lo" here: packets take the way to a neighbour. */
 	skel->rodata->kv_config.lo_ifindex = KV_NONE;
-	skel->rodata->kv_config.body_limit = 64 << 20;
 	err = kvsteer_bpf__load(skel);
 	return err ? err : fill(skel);
 }
