@@ -20,6 +20,7 @@
 #include "lib/client.bpf.h"
 #include "lib/backend.bpf.h"
 #include "lib/relay.bpf.h"
+#include "lib/probe.bpf.h"
 
 char _license[] SEC("license") = "Dual BSD/GPL";
 
@@ -211,14 +212,6 @@ int kv_ingress(struct __sk_buff *skb)
 
 /* ---- egress: home sockets speak, if they may ---- */
 
-KV_INLINE int kv_mute(void)
-{
-	kv_bump(KV_CNT_home_muted);
-	/* Not SHOT: TCP takes that for congestion of this host, and the home socket's window would
-	 * shrink. */
-	return TC_ACT_STOLEN;
-}
-
 static __noinline int kv_home_egress(struct __sk_buff *skb, const struct kv_packet *p, __u32 rx,
 				     __u32 tx)
 {
@@ -253,13 +246,14 @@ int kv_egress(struct __sk_buff *skb)
 		if (!c)
 			return TC_ACT_OK;
 		kv_client_shift(c, &p->key, &s);
-		return s.state == KV_CLIENT_LENT ? kv_mute() : kv_home_egress(skb, p, s.rx, s.tx);
+		return s.state == KV_CLIENT_LENT ? kv_lent_client_egress(skb, p, c)
+						 : kv_home_egress(skb, p, s.rx, s.tx);
 	}
 	slot = bpf_map_lookup_elem(&kv_upstream_ids, &p->key);
 	u = slot ? kv_slot(*slot) : NULL;
 	if (!u)
 		return TC_ACT_OK;
-	return u->state == KV_UP_LENT ? kv_mute()
+	return u->state == KV_UP_LENT ? kv_lent_upstream_egress(skb, p, u, *slot)
 				      : kv_home_egress(skb, p, u->rx_bypass, u->tx_bypass);
 }
 

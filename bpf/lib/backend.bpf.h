@@ -108,6 +108,7 @@ KV_INLINE void kv_backend_look(struct kv_client *c, const struct kv_packet *p,
 		kv_drop(s, KV_CNT_drop_race);
 		return;
 	}
+	pair->backend_ns = p->now;
 	/* From the entry, under its lock: once a pair is settled, the address in the slot may be
 	 * another client's. */
 	s->out.to = c->key;

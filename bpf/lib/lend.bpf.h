@@ -118,8 +118,9 @@ KV_INLINE enum kv_counter kv_mismatch(const struct kv_tuple *client, const struc
 
 /* What both lanes write into a new pair. Under the lock. */
 KV_INLINE void kv_pair_begin(struct kv_pair *pair, __u32 slot, __u32 gen, const struct kv_home *ch,
-			     const struct kv_home *uh, __u32 backend_tsval)
+			     const struct kv_home *uh, __u32 backend_tsval, __u64 now)
 {
+	pair->backend_ns = now;
 	pair->slot = slot;
 	pair->gen = gen;
 	pair->client_tsoff = ch->tsoffset;

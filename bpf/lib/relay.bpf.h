@@ -46,7 +46,7 @@ KV_INLINE void kv_relay_lend(struct kv_client *c, const struct kv_packet *p, str
 	struct kv_pair *pair = &c->pair;
 	__u32 req = r->client->rcv_nxt + c->rx_bypass, resp = r->client->snd_nxt + c->tx_bypass;
 
-	kv_pair_begin(pair, slot, gen, r->client, r->upstream, tsval);
+	kv_pair_begin(pair, slot, gen, r->client, r->upstream, tsval, p->now);
 	pair->to_backend_seq = r->upstream->snd_nxt + u->tx_bypass - req;
 	pair->to_backend_ack = p->seq - resp;
 	pair->req_start = req;

@@ -50,6 +50,7 @@
 	X(bytes_to_backend, "payload bytes spliced from client to backend")                        \
 	X(bytes_to_client, "payload bytes spliced from backend to client")                         \
 	X(home_muted, "packets of sleeping home sockets held back")                                \
+	X(probes_sent, "probes of silent peers, sent by sleeping home sockets")                    \
 	X(home_ack_copies, "acknowledgements copied to a home socket that had not seen them")      \
 	X(drop_out_of_order, "response segment out of order while framing must see every byte")    \
 	X(drop_hole, "segment ahead of a hole, of a client connection that is between requests")   \

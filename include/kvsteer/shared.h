@@ -13,7 +13,7 @@
 #include "types.h"
 #include "framing.h"
 
-#define KV_SCHEMA 1
+#define KV_SCHEMA 2
 #define KV_MAGIC 0x6b767374 /* "kvst" */
 
 #define KV_MAX_SERVICES 16
@@ -261,6 +261,7 @@ struct kv_pair {
 	__u8 seen;    /* KV_SEEN_* */
 	__u8 offered; /* agent lane: 1 slot offered, 2 relay marks taken */
 	__u8 zero;
+	__u64 backend_ns; /* the backend's last segment, CLOCK_MONOTONIC; the client's: last_ns */
 	struct kv_framing response;
 };
 
