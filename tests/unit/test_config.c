@@ -51,9 +51,9 @@ static const struct {
 	 "f:5: services[0].policy: key given twice: expected it once"},
 	{SERVICE "? [x]\n: 1\n", "f:4: a key that is not a word: expected one of " TOP_KEYS},
 	{SERVICE "timeouts: 5s\n", "f:4: timeouts: found \"5s\": expected keys and values: "
-				   "client_idle, response, drain, connect"},
+				   "client_idle, request, response, drain, connect"},
 	{SERVICE "limits: [1]\n", "f:4: limits: found a list: expected keys and values: body, "
-				  "memory, clients"},
+				  "memory, clients, clients_per_address, memory_per_address"},
 	{"services:\n- listen: [\":80\"]\n",
 	 "f:2: services[0]: key \"name\" is missing: expected " NAME},
 	{"services:\n- name: a\n", "f:2: services[0]: key \"listen\" is missing: expected " ADDRESS
@@ -106,6 +106,14 @@ static const struct {
 	 "f:4: limits.memory: found \"lots\": expected a size from 16MiB to 1024GiB"},
 	{SERVICE "limits: {body: 1GiB, memory: 16MiB}\n",
 	 "f:4: limits.memory: less than limits.body: expected room for one body"},
+	{SERVICE "limits: {memory_per_address: 63MiB}\n",
+	 "f:4: limits.memory_per_address: less than limits.body: expected room for one body, or 0"},
+	{SERVICE "limits: {clients_per_address: none}\n",
+	 "f:4: limits.clients_per_address: found \"none\": expected a whole number to 4194304; 0: "
+	 "no "
+	 "limit"},
+	{SERVICE "timeouts: {request: 0s}\n",
+	 "f:4: timeouts.request: found \"0s\": expected a time with its unit from 1s to 24h"},
 	{SERVICE "max_clients: 64\nlimits:\n  clients: 65\n",
 	 "f:6: limits.clients: 65 is more than max_clients (64): expected at most that"},
 	{"services:\n- name: \"a b\"\n  listen: [\":80\"]\n",
@@ -194,8 +202,9 @@ static const char full[] =
 	"max_clients: 1000\n"
 	"max_prefixes: 2048\n"
 	"max_sessions: 64\n"
-	"timeouts: {client_idle: 1min, response: 1h, drain: 0s, connect: 250ms}\n"
-	"limits: {body: 1MiB, memory: 2GB, clients: 10}\n"
+	"timeouts: {client_idle: 1min, request: 7s, response: 1h, drain: 0s, connect: 250ms}\n"
+	"limits: {body: 1MiB, memory: 2GB, clients: 10, clients_per_address: 5,\n"
+	"  memory_per_address: 1MiB}\n"
 	"services:\n"
 	"- name: chat\n"
 	"  listen: [\"0.0.0.0:8080\", \"[fd00::1]:8081\"]\n"
@@ -236,6 +245,9 @@ static void full_file(void)
 	CHECK_EQ(c->limits.body, 1 << 20);
 	CHECK_EQ(c->limits.memory, 2000000000);
 	CHECK_EQ(c->limits.clients, 10);
+	CHECK_EQ(c->limits.clients_per_address, 5);
+	CHECK_EQ(c->limits.memory_per_address, 1 << 20);
+	CHECK_EQ(c->timeouts.request_ms, 7000);
 	CHECK_EQ(c->n_services, 2);
 	CHECK(kv_config_service(c, "chat") == &c->services[0]);
 	CHECK(!kv_config_service(c, "other"));
@@ -274,6 +286,9 @@ static void defaults(void)
 	CHECK_EQ(d->n_interfaces, 0);
 	CHECK_EQ(d->services[0].body_limit, 64 << 20);
 	CHECK_EQ(d->limits.clients, d->max_clients);
+	CHECK_EQ(d->limits.clients_per_address, 0);
+	CHECK_EQ(d->limits.memory_per_address, 0);
+	CHECK_EQ(d->timeouts.request_ms, 60000);
 }
 
 static void options(void)
@@ -349,8 +364,9 @@ static void differ(const char *old, const char *new, const char *const *what, si
 
 static void differences(void)
 {
-	static const char other[] = "timeouts: {drain: 1min}\n"
+	static const char other[] = "timeouts: {drain: 1min, request: 5s}\n"
 				    "max_clients: 100\n"
+				    "limits: {clients_per_address: 4, memory_per_address: 64MiB}\n"
 				    "services:\n"
 				    "- name: a\n"
 				    "  listen: [\":80\", \":81\"]\n"
@@ -371,8 +387,11 @@ static void differences(void)
 		"service b: added (*:90)",
 		"backend 10.0.0.4:80: added to service b (10.0.0.4:80)",
 		"max_clients: 65536 -> 100",
+		"timeouts.request: 1min -> 5s",
 		"timeouts.drain: 30s -> 1min",
 		"limits.clients: 65536 -> 100",
+		"limits.clients_per_address: 0 -> 4",
+		"limits.memory_per_address: 0 -> 64MiB",
 		"service a: listen *:80 -> *:80,*:81",
 		"service a: policy price -> hash",
 		"service a: body_limit 64MiB -> 128MiB",
@@ -384,8 +403,11 @@ static void differences(void)
 		"service b: removed",
 		"backend y: added to service a (10.0.0.2:80)",
 		"max_clients: 100 -> 65536",
+		"timeouts.request: 5s -> 1min",
 		"timeouts.drain: 1min -> 30s",
 		"limits.clients: 100 -> 65536",
+		"limits.clients_per_address: 4 -> 0",
+		"limits.memory_per_address: 64MiB -> 0",
 		"service a: listen *:80,*:81 -> *:80",
 		"service a: policy hash -> price",
 		"service a: body_limit 128MiB -> 64MiB",

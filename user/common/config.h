@@ -61,7 +61,9 @@ struct kv_config {
 	__u32 max_sessions;
 	struct {
 		__u64 client_idle_ms; /* client connection without a request */
-		__u64 response_ms;    /* request sent, no response byte */
+		__u64 request_ms;     /* a request's head, and each further part of its body */
+		__u64 response_ms;    /* no further byte of a response, nor its first */
+		__u64 probe_ms;	      /* a peer that says nothing is asked; 0: it is not */
 		__u64 drain_ms;	      /* running streams after SIGTERM */
 		__u64 connect_ms;     /* upstream connection */
 	} timeouts;
@@ -69,6 +71,9 @@ struct kv_config {
 		__u64 body;    /* bytes: a service's body_limit where it names none */
 		__u64 memory;  /* bytes of requests and responses held by the agent, all together */
 		__u32 clients; /* client connections at a time */
+		/* of one client address (IPv6: of one /64); 0: no such limit */
+		__u32 clients_per_address;
+		__u64 memory_per_address;
 	} limits;
 	struct kv_config_service *services;
 	__u32 n_services;

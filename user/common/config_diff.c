@@ -99,6 +99,8 @@ static void diff_instance(struct walk *w, const struct kv_config *old, const str
 	instance_count(w, "max_sessions", old->max_sessions, new->max_sessions);
 	live_value(w, "timeouts.client_idle", old->timeouts.client_idle_ms,
 		   new->timeouts.client_idle_ms, kv_format_duration);
+	live_value(w, "timeouts.request", old->timeouts.request_ms, new->timeouts.request_ms,
+		   kv_format_duration);
 	live_value(w, "timeouts.response", old->timeouts.response_ms, new->timeouts.response_ms,
 		   kv_format_duration);
 	live_value(w, "timeouts.drain", old->timeouts.drain_ms, new->timeouts.drain_ms,
@@ -108,6 +110,10 @@ static void diff_instance(struct walk *w, const struct kv_config *old, const str
 	live_value(w, "limits.body", old->limits.body, new->limits.body, kv_format_bytes);
 	live_value(w, "limits.memory", old->limits.memory, new->limits.memory, kv_format_bytes);
 	live_value(w, "limits.clients", old->limits.clients, new->limits.clients, format_count);
+	live_value(w, "limits.clients_per_address", old->limits.clients_per_address,
+		   new->limits.clients_per_address, format_count);
+	live_value(w, "limits.memory_per_address", old->limits.memory_per_address,
+		   new->limits.memory_per_address, kv_format_bytes);
 }
 
 /* ---- services and backends ------------------------------------------------------------ */

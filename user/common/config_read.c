@@ -160,14 +160,18 @@ static int read_timeouts(struct reader *r, const struct kv_raw_timeouts *raw,
 	static const struct kv_raw_timeouts none;
 
 	config->timeouts.client_idle_ms = 5 * 60 * 1000;
-	config->timeouts.response_ms = 10 * 60 * 1000;
+	config->timeouts.request_ms = 60 * 1000;
+	config->timeouts.response_ms = 60 * 60 * 1000;
+	config->timeouts.probe_ms = 15 * 1000;
 	config->timeouts.drain_ms = 30 * 1000;
 	config->timeouts.connect_ms = 3 * 1000;
 	if (!raw)
 		raw = &none;
 	strcpy(r->scope, "timeouts");
 	return read_number(r, "client_idle", raw->client_idle, &config->timeouts.client_idle_ms)
+		?: read_number(r, "request", raw->request, &config->timeouts.request_ms)
 		?: read_number(r, "response", raw->response, &config->timeouts.response_ms)
+		?: read_number(r, "probe", raw->probe, &config->timeouts.probe_ms)
 		?: read_number(r, "drain", raw->drain, &config->timeouts.drain_ms)
 		?: read_number(r, "connect", raw->connect, &config->timeouts.connect_ms);
 }
@@ -184,7 +188,11 @@ static int read_limits(struct reader *r, const struct kv_raw_limits *raw, struct
 	strcpy(r->scope, "limits");
 	return read_number(r, "body", raw->body, &config->limits.body)
 		?: read_number(r, "memory", raw->memory, &config->limits.memory)
-		?: read_number32(r, "clients", raw->clients, &config->limits.clients);
+		?: read_number32(r, "clients", raw->clients, &config->limits.clients)
+		?: read_number32(r, "clients_per_address", raw->clients_per_address,
+				 &config->limits.clients_per_address)
+		?: read_number(r, "memory_per_address", raw->memory_per_address,
+			       &config->limits.memory_per_address);
 }
 
 static int read_backend(struct reader *r, const struct kv_raw_backend *raw,

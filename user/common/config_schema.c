@@ -45,7 +45,9 @@ static const cyaml_schema_value_t service_entry = {
 
 static const cyaml_schema_field_t timeout_fields[] = {
 	TEXT(struct kv_raw_timeouts, client_idle, OPTIONAL),
+	TEXT(struct kv_raw_timeouts, request, OPTIONAL),
 	TEXT(struct kv_raw_timeouts, response, OPTIONAL),
+	TEXT(struct kv_raw_timeouts, probe, OPTIONAL),
 	TEXT(struct kv_raw_timeouts, drain, OPTIONAL),
 	TEXT(struct kv_raw_timeouts, connect, OPTIONAL),
 	CYAML_FIELD_END,
@@ -55,6 +57,8 @@ static const cyaml_schema_field_t limit_fields[] = {
 	TEXT(struct kv_raw_limits, body, OPTIONAL),
 	TEXT(struct kv_raw_limits, memory, OPTIONAL),
 	TEXT(struct kv_raw_limits, clients, OPTIONAL),
+	TEXT(struct kv_raw_limits, clients_per_address, OPTIONAL),
+	TEXT(struct kv_raw_limits, memory_per_address, OPTIONAL),
 	CYAML_FIELD_END,
 };
 

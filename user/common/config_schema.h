@@ -29,7 +29,9 @@ struct kv_raw_service {
 
 struct kv_raw_timeouts {
 	char *client_idle;
+	char *request;
 	char *response;
+	char *probe;
 	char *drain;
 	char *connect;
 };
@@ -38,6 +40,8 @@ struct kv_raw_limits {
 	char *body;
 	char *memory;
 	char *clients;
+	char *clients_per_address;
+	char *memory_per_address;
 };
 
 struct kv_raw_config {

@@ -156,6 +156,10 @@ int kv_config_verify(const struct kv_config *config, struct kv_tree *tree)
 	if (config->limits.memory < config->limits.body)
 		return kv_config_refuse(tree, "limits.memory",
 					"less than limits.body: expected room for one body");
+	if (config->limits.memory_per_address &&
+	    config->limits.memory_per_address < config->limits.body)
+		return kv_config_refuse(tree, "limits.memory_per_address",
+					"less than limits.body: expected room for one body, or 0");
 	if (n > config->max_backends)
 		return kv_config_refuse(tree, "services",
 					"%u backends in all: expected at most max_backends (%u)", n,
