@@ -69,6 +69,12 @@ static void conn_linger(struct conn *c)
 		c->hup = true;
 }
 
+void conn_close_idle(struct conn *c)
+{
+	if (c->state == CONN_READ && !c->in.len && !c->in_loop)
+		conn_linger(c);
+}
+
 /* Writes what it can. false: the connection is broken. */
 static bool conn_write(struct conn *c)
 {
@@ -302,6 +308,7 @@ static void on_read(evutil_socket_t fd, short what, void *arg)
 	if (!n) {
 		c->eof = true;
 		event_del(&c->rd);
+		log_eof(c);
 	}
 	c->in.len += n;
 	conn_run(c);

@@ -38,9 +38,13 @@ struct fault {
 	int64_t rst_after_tokens, fin_mid_body; /* -1: off */
 	int status;
 	uint32_t health_ms;
+	uint32_t after_ms; /* rst_before_headers: so long after the request */
 	int health_status;
 	uint64_t count;
 };
+
+/* Beside them, once and at once: connections reset; idle ones closed with FIN. */
+enum fault_now { FAULT_NONE, FAULT_RESET, FAULT_CLOSE };
 
 struct stats {
 	uint64_t connections, accepted, requests, refused, aborted;
@@ -127,6 +131,7 @@ void conn_error(struct conn *c, int status, const char *message);
 void conn_done(struct conn *c); /* the answer is complete */
 void conn_run(struct conn *c);	/* goes on: may free c, so it comes last */
 void conn_rst(struct conn *c);
+void conn_close_idle(struct conn *c); /* by FIN, if no request is in hand */
 const char *status_text(int status);
 
 /* api.c: a whole request has arrived */
@@ -138,7 +143,8 @@ void metrics_request(struct conn *c);
 void tokenize_request(struct conn *c);
 void detokenize_request(struct conn *c);
 void fault_clear(struct fault *f);
-int fault_parse(const char *json, size_t n, struct fault *f, bool *ret_reset, const char **ret_why);
+int fault_parse(const char *json, size_t n, struct fault *f, enum fault_now *ret_now,
+		const char **ret_why);
 void fault_request(struct conn *c);
 /* Takes the fault of this request: true if the request was dealt with. */
 bool fault_take(struct conn *c);
@@ -146,6 +152,7 @@ bool fault_take(struct conn *c);
 /* log.c */
 void log_accept(struct conn *c);
 void log_close(struct conn *c, const char *how);
+void log_eof(struct conn *c);
 void log_request(struct conn *c);
 void log_bad(struct conn *c, const char *why);
 void log_answer(struct conn *c);

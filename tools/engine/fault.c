@@ -14,7 +14,8 @@ void fault_clear(struct fault *f)
 	*f = (struct fault){.rst_after_tokens = -1, .fin_mid_body = -1};
 }
 
-int fault_parse(const char *json, size_t n, struct fault *f, bool *ret_reset, const char **ret_why)
+int fault_parse(const char *json, size_t n, struct fault *f, enum fault_now *ret_now,
+		const char **ret_why)
 {
 	yyjson_doc *doc = yyjson_read(json, n, 0);
 	yyjson_val *root = yyjson_doc_get_root(doc), *key, *val;
@@ -22,7 +23,7 @@ int fault_parse(const char *json, size_t n, struct fault *f, bool *ret_reset, co
 	int err = 0;
 
 	fault_clear(f);
-	*ret_reset = false;
+	*ret_now = FAULT_NONE;
 	*ret_why = "a JSON object is needed";
 	if (!yyjson_is_obj(root))
 		err = -1;
@@ -35,6 +36,8 @@ int fault_parse(const char *json, size_t n, struct fault *f, bool *ret_reset, co
 			f->hang = yyjson_get_bool(val);
 		else if (!strcmp(name, "rst_before_headers"))
 			f->rst_before_headers = yyjson_get_bool(val);
+		else if (!strcmp(name, "after_ms"))
+			f->after_ms = yyjson_get_int(val);
 		else if (!strcmp(name, "rst_after_tokens"))
 			f->rst_after_tokens = yyjson_get_sint(val);
 		else if (!strcmp(name, "fin_mid_body"))
@@ -52,7 +55,9 @@ int fault_parse(const char *json, size_t n, struct fault *f, bool *ret_reset, co
 		else if (!strcmp(name, "count"))
 			f->count = yyjson_get_uint(val);
 		else if (!strcmp(name, "reset"))
-			*ret_reset = yyjson_get_bool(val);
+			*ret_now = yyjson_get_bool(val) ? FAULT_RESET : *ret_now;
+		else if (!strcmp(name, "close"))
+			*ret_now = yyjson_get_bool(val) ? FAULT_CLOSE : *ret_now;
 		else
 			err = -1, *ret_why = "unknown fault";
 	}
@@ -80,24 +85,40 @@ static void show(struct conn *c, struct engine *e)
 
 	buf_printf(&b,
 		   "{\"engine\":\"%s\",\"refuse\":%s,\"hang\":%s,\"rst_before_headers\":%s,"
-		   "\"rst_after_tokens\":%lld,\"fin_mid_body\":%lld,\"status\":%d,"
+		   "\"after_ms\":%u,\"rst_after_tokens\":%lld,\"fin_mid_body\":%lld,\"status\":%d,"
 		   "\"health_ms\":%u,\"health_status\":%d,\"close_after_response\":%s,"
 		   "\"say_close\":%s,\"count\":%llu}\n",
 		   e->name, f->refuse ? "true" : "false", f->hang ? "true" : "false",
-		   f->rst_before_headers ? "true" : "false", (long long)f->rst_after_tokens,
-		   (long long)f->fin_mid_body, f->status, f->health_ms, f->health_status,
-		   f->close_after_response ? "true" : "false", f->say_close ? "true" : "false",
-		   (unsigned long long)f->count);
+		   f->rst_before_headers ? "true" : "false", f->after_ms,
+		   (long long)f->rst_after_tokens, (long long)f->fin_mid_body, f->status,
+		   f->health_ms, f->health_status, f->close_after_response ? "true" : "false",
+		   f->say_close ? "true" : "false", (unsigned long long)f->count);
 	conn_answer(c, 200, "application/json", buf_head(&b), b.len);
 	buf_free(&b);
+}
+
+/* What is done once, to the connections that there are. */
+static void act(struct engine *e, enum fault_now now, const struct conn *but)
+{
+	struct conn *c, *next;
+
+	for (c = LIST_FIRST(&e->conns); c && now != FAULT_NONE; c = next) {
+		next = LIST_NEXT(c, link);
+		if (c == but)
+			continue;
+		if (now == FAULT_RESET)
+			conn_rst(c);
+		else
+			conn_close_idle(c);
+	}
 }
 
 void fault_request(struct conn *c)
 {
 	struct engine *e = named(c);
+	enum fault_now now;
 	const char *why;
 	struct fault f;
-	bool reset;
 
 	if (!e) {
 		conn_error(c, 404, "no engine of that name");
@@ -107,7 +128,7 @@ void fault_request(struct conn *c)
 		show(c, e);
 		return;
 	}
-	if (fault_parse(c->req.body.p, c->req.body.n, &f, &reset, &why)) {
+	if (fault_parse(c->req.body.p, c->req.body.n, &f, &now, &why)) {
 		conn_error(c, 400, why);
 		return;
 	}
@@ -118,15 +139,7 @@ void fault_request(struct conn *c)
 		return;
 	}
 	e->fault = f;
-	if (reset) {
-		struct conn *other, *next;
-
-		for (other = LIST_FIRST(&e->conns); other; other = next) {
-			next = LIST_NEXT(other, link);
-			if (other != c)
-				conn_rst(other);
-		}
-	}
+	act(e, now, c);
 	show(c, e);
 }
 
@@ -142,29 +155,39 @@ static void slow_health(evutil_socket_t fd, short what, void *arg)
 	conn_answer(c, status ? status : 200, "application/json", "", 0);
 }
 
-static void cancel_health(struct conn *c)
+static void late_rst(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	conn_rst(arg);
+}
+
+static void cancel(struct conn *c)
 {
 	free(c->job);
 	c->job = NULL;
+}
+
+/* Nothing for so long, then that. False: no memory. */
+static bool later(struct conn *c, uint32_t ms, event_callback_fn fn)
+{
+	struct timeval after = {ms / 1000, ms % 1000 * 1000};
+
+	c->job = calloc(1, sizeof(*c->job));
+	if (!c->job)
+		return false;
+	c->job->cancel = cancel;
+	evtimer_assign(&c->timer, c->engine->base, fn, c);
+	evtimer_add(&c->timer, &after);
+	return true;
 }
 
 bool fault_take(struct conn *c)
 {
 	struct fault *f = &c->engine->fault, taken = *f;
 
-	if (slice_is(c->req.path, "/health")) {
-		struct timeval after = {f->health_ms / 1000, f->health_ms % 1000 * 1000};
-
-		if (!f->health_ms)
-			return false;
-		c->job = calloc(1, sizeof(*c->job));
-		if (!c->job)
-			return false;
-		c->job->cancel = cancel_health;
-		evtimer_assign(&c->timer, c->engine->base, slow_health, c);
-		evtimer_add(&c->timer, &after);
-		return true;
-	}
+	if (slice_is(c->req.path, "/health"))
+		return f->health_ms && later(c, f->health_ms, slow_health);
 	if (f->count && !--f->count)
 		fault_clear(f);
 	c->rst_after_tokens = taken.rst_after_tokens;
@@ -173,7 +196,8 @@ bool fault_take(struct conn *c)
 	if (taken.say_close)
 		c->keep_alive = false;
 	if (taken.rst_before_headers) {
-		conn_rst(c);
+		if (!taken.after_ms || !later(c, taken.after_ms, late_rst))
+			conn_rst(c);
 		return true;
 	}
 	if (taken.hang)

@@ -64,6 +64,17 @@ void log_close(struct conn *c, const char *how)
 	end(c, &b);
 }
 
+/* The client will send no more; it may still be there. */
+void log_eof(struct conn *c)
+{
+	struct buf b = {0};
+
+	if (!c->engine->opt->log)
+		return;
+	begin(c, &b, "eof");
+	end(c, &b);
+}
+
 void log_request(struct conn *c)
 {
 	struct request *r = &c->req;

@@ -116,15 +116,15 @@ static struct engine *engine_new(struct event_base *base, struct options *opt, c
 static int set_fault(const char *text)
 {
 	const char *eq = strchr(text, '='), *why = "NAME=JSON is needed";
+	enum fault_now now;
 	struct engine *e;
-	bool reset;
 
 	LIST_FOREACH(e, &engines, link)
 	{
 		if (!eq || strlen(e->name) != (size_t)(eq - text) ||
 		    memcmp(e->name, text, eq - text))
 			continue;
-		return fault_parse(eq + 1, strlen(eq + 1), &e->fault, &reset, &why)
+		return fault_parse(eq + 1, strlen(eq + 1), &e->fault, &now, &why)
 			       ? fail("--fault:", why, 0)
 			       : 0;
 	}
