@@ -51,7 +51,7 @@ static const struct {
 	 "f:5: services[0].policy: key given twice: expected it once"},
 	{SERVICE "? [x]\n: 1\n", "f:4: a key that is not a word: expected one of " TOP_KEYS},
 	{SERVICE "timeouts: 5s\n", "f:4: timeouts: found \"5s\": expected keys and values: "
-				   "client_idle, request, response, drain, connect"},
+				   "client_idle, request, response, probe, drain, connect"},
 	{SERVICE "limits: [1]\n", "f:4: limits: found a list: expected keys and values: body, "
 				  "memory, clients, clients_per_address, memory_per_address"},
 	{"services:\n- listen: [\":80\"]\n",
@@ -112,6 +112,8 @@ static const struct {
 	 "f:4: limits.clients_per_address: found \"none\": expected a whole number to 4194304; 0: "
 	 "no "
 	 "limit"},
+	{SERVICE "timeouts: {probe: 2d}\n",
+	 "f:4: timeouts.probe: found \"2d\": expected a time with its unit from 0s (off) to 24h"},
 	{SERVICE "timeouts: {request: 0s}\n",
 	 "f:4: timeouts.request: found \"0s\": expected a time with its unit from 1s to 24h"},
 	{SERVICE "max_clients: 64\nlimits:\n  clients: 65\n",
@@ -202,7 +204,8 @@ static const char full[] =
 	"max_clients: 1000\n"
 	"max_prefixes: 2048\n"
 	"max_sessions: 64\n"
-	"timeouts: {client_idle: 1min, request: 7s, response: 1h, drain: 0s, connect: 250ms}\n"
+	"timeouts: {client_idle: 1min, request: 7s, response: 2h, probe: 0s,\n"
+	"  drain: 0s, connect: 250ms}\n"
 	"limits: {body: 1MiB, memory: 2GB, clients: 10, clients_per_address: 5,\n"
 	"  memory_per_address: 1MiB}\n"
 	"services:\n"
@@ -239,7 +242,8 @@ static void full_file(void)
 	CHECK_EQ(c->max_prefixes, 2048);
 	CHECK_EQ(c->max_sessions, 64);
 	CHECK_EQ(c->timeouts.client_idle_ms, 60000);
-	CHECK_EQ(c->timeouts.response_ms, 3600000);
+	CHECK_EQ(c->timeouts.response_ms, 7200000);
+	CHECK_EQ(c->timeouts.probe_ms, 0);
 	CHECK_EQ(c->timeouts.drain_ms, 0);
 	CHECK_EQ(c->timeouts.connect_ms, 250);
 	CHECK_EQ(c->limits.body, 1 << 20);
@@ -289,6 +293,8 @@ static void defaults(void)
 	CHECK_EQ(d->limits.clients_per_address, 0);
 	CHECK_EQ(d->limits.memory_per_address, 0);
 	CHECK_EQ(d->timeouts.request_ms, 60000);
+	CHECK_EQ(d->timeouts.response_ms, 3600000);
+	CHECK_EQ(d->timeouts.probe_ms, 15000);
 }
 
 static void options(void)

@@ -103,6 +103,8 @@ static void diff_instance(struct walk *w, const struct kv_config *old, const str
 		   kv_format_duration);
 	live_value(w, "timeouts.response", old->timeouts.response_ms, new->timeouts.response_ms,
 		   kv_format_duration);
+	live_value(w, "timeouts.probe", old->timeouts.probe_ms, new->timeouts.probe_ms,
+		   kv_format_duration);
 	live_value(w, "timeouts.drain", old->timeouts.drain_ms, new->timeouts.drain_ms,
 		   kv_format_duration);
 	live_value(w, "timeouts.connect", old->timeouts.connect_ms, new->timeouts.connect_ms,
