@@ -20,7 +20,6 @@
 #include "lib/client.bpf.h"
 #include "lib/backend.bpf.h"
 #include "lib/relay.bpf.h"
-#include "lib/probe.bpf.h"
 
 char _license[] SEC("license") = "Dual BSD/GPL";
 

@@ -87,6 +87,19 @@ KV_INLINE void kv_backend_failed(struct kv_client *c, struct kv_step *s)
 	kv_pair_end(c, &s->end, pair->req_acked, pair->resp_start, KV_CLIENT_AGENT);
 }
 
+/* An RST behind a response that has passed whole (a server that closes with bytes unread sends one)
+ * does not take back what the client is about to acknowledge. If it never does, nobody sends it
+ * again; the backend has been silent from here on, and the agent ends the pair. Under the lock. */
+KV_INLINE void kv_backend_reset(struct kv_client *c, struct kv_step *s)
+{
+	if (!kv_framing_done(&c->pair.response)) {
+		kv_backend_failed(c, s);
+		return;
+	}
+	c->pair.seen |= KV_SEEN_BACKEND_FIN;
+	kv_drop(s, KV_CNT_drop_reset_late);
+}
+
 /* One segment's way through: looked at under the lock, framed outside, committed under the lock. */
 struct kv_backend_view {
 	const struct kv_tuple *client;
@@ -108,7 +121,6 @@ KV_INLINE void kv_backend_look(struct kv_client *c, const struct kv_packet *p,
 		kv_drop(s, KV_CNT_drop_race);
 		return;
 	}
-	pair->backend_ns = p->now;
 	/* From the entry, under its lock: once a pair is settled, the address in the slot may be
 	 * another client's. */
 	s->out.to = c->key;
@@ -116,13 +128,15 @@ KV_INLINE void kv_backend_look(struct kv_client *c, const struct kv_packet *p,
 	v->before = pair->resp_next;
 	v->next = pair->resp_next;
 	if (p->flags & KV_RST) {
-		/* exactly what we wait for, or near it: RFC 5961 */
-		if (v->cseq - pair->resp_next < KV_RST_WINDOW)
-			kv_backend_failed(c, s);
-		else
-			kv_drop(s, KV_CNT_drop_stale);
+		s->verdict = kv_reset_judge(p, v->cseq, pair->resp_acked, pair->resp_sent);
+		s->why = KV_CNT_drop_stale;
+		if (s->verdict == KV_V_FORWARD)
+			kv_backend_reset(c, s);
+		else if (s->verdict == KV_V_CHALLENGE)
+			kv_probe_backend(pair, p, &s->out);
 		return;
 	}
+	pair->backend_ns = p->now;
 	/* Bytes of the answer to an earlier client of this upstream: never to this one. */
 	if (kv_seq_before(v->cseq, pair->resp_start) && p->payload_len) {
 		kv_drop(s, KV_CNT_drop_stale);
@@ -229,6 +243,8 @@ static __noinline int kv_from_backend(struct __sk_buff *skb, struct kv_packet *p
 		kv_bump(KV_CNT_broken_response);
 	if (s->ended)
 		kv_pair_settle(&s->end, &s->out.to);
+	if (s->verdict == KV_V_CHALLENGE)
+		return kv_challenge(skb, p, &s->out);
 	if (s->verdict != KV_V_FORWARD) {
 		kv_bump(s->why);
 		return TC_ACT_SHOT;

@@ -4,8 +4,7 @@
 #define KVSTEER_CLIENT_BPF_H
 
 #include "express.bpf.h"
-
-#define KV_RST_WINDOW 65536 /* an RST further off is not from the client (RFC 5961) */
+#include "probe.bpf.h"
 
 /* Client's RST: the pair is over. Its home socket gets the RST, and the agent resets the upstream.
  */
@@ -14,10 +13,12 @@ KV_INLINE void kv_client_reset(struct kv_client *c, const struct kv_packet *p, s
 	struct kv_pair *pair = &c->pair;
 	__u32 next = pair->seen & KV_SEEN_CLIENT_FIN ? pair->fin_seq + 1 : pair->req_sent;
 
-	if (p->seq - next >= KV_RST_WINDOW) {
-		kv_drop(s, KV_CNT_drop_stale);
+	s->verdict = kv_reset_judge(p, p->seq, pair->req_acked, next);
+	s->why = KV_CNT_drop_stale;
+	if (s->verdict == KV_V_CHALLENGE)
+		kv_probe_client(pair, p, &s->out);
+	if (s->verdict != KV_V_FORWARD)
 		return;
-	}
 	s->ended = 1;
 	s->end.event = KV_EVENT_CLIENT_GONE;
 	s->end.failed = !(pair->seen & KV_SEEN_RESPONSE);
@@ -177,6 +178,8 @@ static __noinline int kv_from_client(struct __sk_buff *skb, struct kv_packet *p,
 		return kv_head_differs(c, &p->key, s->slot, s->gen);
 	if (s->verdict == KV_V_HOME)
 		return KV_TO_HOME;
+	if (s->verdict == KV_V_CHALLENGE)
+		return kv_challenge(skb, p, &s->out);
 	if (s->verdict == KV_V_DROP || !b) {
 		kv_bump(s->why);
 		return TC_ACT_SHOT;

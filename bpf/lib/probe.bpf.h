@@ -6,7 +6,7 @@
  * where the connection is no more, with an RST; both are then segments of the lent pair.
  *
  * It leaves with the numbers of now. They are what this peer has acknowledged, and what the other
- * one has, so they tell nobody anything new.
+ * one has, so they tell nobody anything new. A forged RST is answered with the same segment.
  */
 #ifndef KVSTEER_PROBE_BPF_H
 #define KVSTEER_PROBE_BPF_H
@@ -18,19 +18,37 @@ KV_INLINE bool kv_probe_shaped(const struct kv_packet *p)
 	return !p->payload_len && (p->flags & (KV_FIN | KV_SYN | KV_RST | KV_ACK)) == KV_ACK;
 }
 
-/* Under the lock. start: the wire position that the home socket would send next. */
-KV_INLINE bool kv_probe_numbers(const struct kv_pair *pair, const struct kv_packet *p, __u32 start,
-				__u32 bypass, __u32 seq, __u32 ack, struct kv_rewrite *r)
+/* A segment becomes one that any TCP answers. seq: what its receiver has acknowledged; ack: what
+ * the other side has. Its window is from before, so nobody looks at it. */
+KV_INLINE void kv_probe_numbers(const struct kv_pair *pair, const struct kv_packet *p, __u32 seq,
+				__u32 ack, struct kv_rewrite *r)
 {
-	if (!kv_seq_before(p->seq + bypass, start))
-		return false;
 	r->seq_delta = seq - 1 - p->seq;
 	r->ack_delta = ack - p->ack;
 	r->window = p->window;
-	r->flags = p->flags;
+	r->flags = KV_ACK;
 	r->timestamps = pair->options & KV_OPT_TIMESTAMPS;
-	return true;
 }
+
+/* To the client. Under the lock. */
+KV_INLINE void kv_probe_client(const struct kv_pair *pair, const struct kv_packet *p,
+			       struct kv_rewrite *r)
+{
+	r->tsoff = pair->client_tsoff;
+	r->tsecr = pair->client_tsval;
+	kv_probe_numbers(pair, p, pair->resp_acked, pair->req_acked, r);
+}
+
+KV_INLINE void kv_probe_backend(const struct kv_pair *pair, const struct kv_packet *p,
+				struct kv_rewrite *r)
+{
+	r->tsoff = pair->backend_tsoff;
+	r->tsecr = pair->backend_tsval;
+	kv_probe_numbers(pair, p, pair->req_acked + pair->to_backend_seq,
+			 pair->resp_acked + pair->to_backend_ack, r);
+}
+
+/* ---- home sockets ---- */
 
 KV_INLINE int kv_probe_send(struct __sk_buff *skb, const struct kv_packet *p,
 			    const struct kv_rewrite *r, bool probe)
@@ -59,12 +77,8 @@ static __noinline int kv_lent_client_egress(struct __sk_buff *skb, const struct 
 	if (kv_probe_shaped(p)) {
 		bpf_spin_lock(&c->lock);
 		if (c->state == KV_CLIENT_LENT && kv_tuple_equal(&c->key, &p->key)) {
-			const struct kv_pair *pair = &c->pair;
-
-			r.tsoff = pair->client_tsoff;
-			r.tsecr = pair->client_tsval;
-			probe = kv_probe_numbers(pair, p, pair->resp_start, c->tx_bypass,
-						 pair->resp_acked, pair->req_acked, &r);
+			probe = kv_seq_before(p->seq + c->tx_bypass, c->pair.resp_start);
+			kv_probe_client(&c->pair, p, &r);
 		}
 		bpf_spin_unlock(&c->lock);
 	}
@@ -84,17 +98,48 @@ static __noinline int kv_lent_upstream_egress(struct __sk_buff *skb, const struc
 	if (c && kv_probe_shaped(p)) {
 		bpf_spin_lock(&c->lock);
 		if (kv_pair_is(c, client, slot, gen)) {
-			const struct kv_pair *pair = &c->pair;
-
-			r.tsoff = pair->backend_tsoff;
-			r.tsecr = pair->backend_tsval;
-			probe = kv_probe_numbers(pair, p, pair->req_start + pair->to_backend_seq,
-						 tx_bypass, pair->req_acked + pair->to_backend_seq,
-						 pair->resp_acked + pair->to_backend_ack, &r);
+			probe = kv_seq_before(p->seq + tx_bypass,
+					      c->pair.req_start + c->pair.to_backend_seq);
+			kv_probe_backend(&c->pair, p, &r);
 		}
 		bpf_spin_unlock(&c->lock);
 	}
 	return kv_probe_send(skb, p, &r, probe);
+}
+
+/* ---- resets that may be forged ---- */
+
+#define KV_RST_WINDOW 65536
+
+/*
+ * RFC 5961, section 3.2: an RST ends a connection only at exactly the position that is expected.
+ * expected is the next byte that passed, acked what the other side has acknowledged: a socket that
+ * is gone answers with an RST at what it was told there. KV_V_FORWARD: believed. Another one near
+ * by is turned round and becomes a challenge: who has really closed answers that with an RST at
+ * acked.
+ */
+KV_INLINE enum kv_verdict kv_reset_judge(const struct kv_packet *p, __u32 seq, __u32 acked,
+					 __u32 expected)
+{
+	if (seq == expected || seq == acked)
+		return KV_V_FORWARD;
+	if (p->payload_len || seq - acked + KV_RST_WINDOW >= 2 * KV_RST_WINDOW)
+		return KV_V_DROP;
+	return KV_V_CHALLENGE;
+}
+
+/* Back to where it came from: a TC action. */
+KV_INLINE int kv_challenge(struct __sk_buff *skb, const struct kv_packet *p, struct kv_rewrite *r)
+{
+	r->addresses = 1;
+	r->to = p->key;
+	if (kv_rewrite_apply(skb, p, r)) {
+		kv_bump(KV_CNT_drop_rewrite);
+		return TC_ACT_SHOT;
+	}
+	kv_bump(KV_CNT_challenges);
+	return kv_send(skb, skb->ifindex,
+		       skb->ifindex == kv_config.lo_ifindex ? KV_PATH_LOCAL : 0);
 }
 
 #endif /* KVSTEER_PROBE_BPF_H */

@@ -24,10 +24,11 @@ struct kv_ended {
 };
 
 enum kv_verdict {
-	KV_V_FORWARD, /* rewritten, to the other side */
-	KV_V_DROP,    /* held back, counted; TCP sends it again */
-	KV_V_HOME,    /* not lent, or not any more: as any segment of such a connection */
-	KV_V_HEAD,    /* carries the request's head again: only if it frames the same */
+	KV_V_FORWARD,	/* rewritten, to the other side */
+	KV_V_DROP,	/* held back, counted; TCP sends it again */
+	KV_V_HOME,	/* not lent, or not any more: as any segment of such a connection */
+	KV_V_CHALLENGE, /* an RST that may be forged: asked back */
+	KV_V_HEAD,	/* carries the request's head again: only if it frames the same */
 };
 
 struct kv_step {

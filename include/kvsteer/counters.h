@@ -51,10 +51,12 @@
 	X(bytes_to_client, "payload bytes spliced from backend to client")                         \
 	X(home_muted, "packets of sleeping home sockets held back")                                \
 	X(probes_sent, "probes of silent peers, sent by sleeping home sockets")                    \
+	X(challenges, "resets that may be forged: the peer was asked back (RFC 5961)")             \
 	X(home_ack_copies, "acknowledgements copied to a home socket that had not seen them")      \
 	X(drop_out_of_order, "response segment out of order while framing must see every byte")    \
 	X(drop_hole, "segment ahead of a hole, of a client connection that is between requests")   \
 	X(drop_stale, "segment of an earlier lend")                                                \
+	X(drop_reset_late, "backend's reset behind a response that has passed whole")              \
 	X(drop_early_request, "bytes of the next request before this response is complete")        \
 	X(drop_unsent_ack, "acknowledgement of bytes never sent")                                  \
 	X(drop_race, "another CPU changed the pair meanwhile; TCP sends the segment again")        \
