@@ -20,6 +20,7 @@
 #include "lib/client.bpf.h"
 #include "lib/backend.bpf.h"
 #include "lib/relay.bpf.h"
+#include "lib/icmp.bpf.h"
 
 char _license[] SEC("license") = "Dual BSD/GPL";
 
@@ -187,6 +188,19 @@ static __noinline int kv_upstream_ingress(struct __sk_buff *skb, struct kv_packe
 	return TC_ACT_OK;
 }
 
+/* Not TCP: the path may have something to say about a segment of ours. */
+static __noinline int kv_other_ingress(struct __sk_buff *skb, struct kv_packet *p)
+{
+	__u32 *slot;
+
+	if (kv_quote_parse(skb, p))
+		return TC_ACT_OK;
+	if (kv_service_of(&p->key) != KV_NONE)
+		return kv_quote_client(skb, p);
+	slot = bpf_map_lookup_elem(&kv_upstream_ids, &p->key);
+	return slot ? kv_quote_upstream(skb, p, *slot) : TC_ACT_OK;
+}
+
 SEC("tc")
 int kv_ingress(struct __sk_buff *skb)
 {
@@ -199,7 +213,7 @@ int kv_ingress(struct __sk_buff *skb)
 		return TC_ACT_OK;
 	p = &scratch->packet;
 	if (kv_packet_parse(skb, p, true))
-		return TC_ACT_OK;
+		return kv_other_ingress(skb, p);
 	service = kv_service_of(&p->key);
 	if (service != KV_NONE) {
 		act = kv_client_ingress(skb, p, service);

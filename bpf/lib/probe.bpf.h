@@ -138,8 +138,7 @@ KV_INLINE int kv_challenge(struct __sk_buff *skb, const struct kv_packet *p, str
 		return TC_ACT_SHOT;
 	}
 	kv_bump(KV_CNT_challenges);
-	return kv_send(skb, skb->ifindex,
-		       skb->ifindex == kv_config.lo_ifindex ? KV_PATH_LOCAL : 0);
+	return kv_send(skb, skb->ifindex, skb->ifindex == kv_config.lo_ifindex ? KV_PATH_LOCAL : 0);
 }
 
 #endif /* KVSTEER_PROBE_BPF_H */

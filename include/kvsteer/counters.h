@@ -52,6 +52,7 @@
 	X(home_muted, "packets of sleeping home sockets held back")                                \
 	X(probes_sent, "probes of silent peers, sent by sleeping home sockets")                    \
 	X(challenges, "resets that may be forged: the peer was asked back (RFC 5961)")             \
+	X(icmp_passed_on, "path MTU messages passed on to the side whose segment was too big")     \
 	X(home_ack_copies, "acknowledgements copied to a home socket that had not seen them")      \
 	X(drop_out_of_order, "response segment out of order while framing must see every byte")    \
 	X(drop_hole, "segment ahead of a hole, of a client connection that is between requests")   \
