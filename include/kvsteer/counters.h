@@ -41,6 +41,8 @@
 	X(retry_forgotten, "lend forgotten before any byte was acknowledged: client sends again")  \
 	X(broken_before_response, "backend failed before its response: agent answers 502")         \
 	X(broken_response, "backend failed inside its response: client sees a broken stream")      \
+	X(pairs_dead_client, "pairs ended: the client had vanished")                               \
+	X(pairs_dead_backend, "pairs ended: the backend had vanished")                             \
 	X(client_aborted, "client reset its connection while lent")                                \
 	X(client_half_closed, "client closed its side while lent")                                 \
 	X(smuggling_refused, "retransmitted head that does not frame as the first did")            \

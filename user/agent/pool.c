@@ -14,6 +14,7 @@
 #define POOL_PEAK_HOLD (5 * SECOND) /* then the peak comes down by an eighth per second */
 #define POOL_PROBE_GAP (100 * MS)
 #define POOL_BACKOFF_MIN (500 * MS)
+#define POOL_SHORT_TOLD (10 * SECOND) /* one line of the log stands for so long */
 #define POOL_BACKOFF_MAX (5 * SECOND)
 
 static __u32 first_slot(const struct agent *agent, __u32 id)
@@ -29,6 +30,17 @@ __u32 pool_count_idle(const struct agent *agent, __u32 id)
 	for (__u32 w = 0; w * 64 < agent->dp.upstreams_per_backend; w++)
 		n += __builtin_popcountll(kv_read_once(backend->idle[w]));
 	return n;
+}
+
+__u32 pool_first_idle(const struct agent *agent, __u32 id)
+{
+	for (__u32 w = 0; w * 64 < agent->dp.upstreams_per_backend; w++) {
+		__u64 bits = kv_read_once(agent->dp.backends[id].idle[w]);
+
+		if (bits)
+			return first_slot(agent, id) + w * 64 + __builtin_ctzll(bits);
+	}
+	return KV_NONE;
 }
 
 bool pool_take(struct agent *agent, __u32 id, __u32 slot)
@@ -73,6 +85,37 @@ static bool pool_full(const struct agent *agent, __u32 id)
 	return pool->n_open + pool->n_connecting >= agent->dp.upstreams_per_backend;
 }
 
+/* What this host lacks is no fault of the backend: it stays up, and those who wait for one of its
+ * connections in use go on waiting. */
+static bool pool_shortage(struct agent *agent, __u32 id, int err)
+{
+	struct pool *pool = &agent->pools[id];
+	const char *name = agent->dp.backends[id].name;
+	__u64 now_ns = kv_now_ns();
+	bool told = now_ns - pool->short_ns < POOL_SHORT_TOLD;
+
+	if (err == -EMFILE || err == -ENFILE)
+		count(&agent->dp, upstreams_out_of_files);
+	else if (err == -EADDRNOTAVAIL)
+		count(&agent->dp, upstreams_out_of_ports);
+	else if (err == -ENOMEM || err == -ENOBUFS)
+		count(&agent->dp, upstreams_out_of_memory);
+	else
+		return false;
+	if (!told) {
+		pool->short_ns = now_ns;
+		kv_warn("backend %s: no further connection: %s", name,
+			err == -EADDRNOTAVAIL
+				? "no local port is free: widen net.ipv4.ip_local_port_range"
+				: strerror(-err));
+	}
+	pool->known = true;
+	pool->retry_at_ns = now_ns + POOL_BACKOFF_MIN;
+	if (!pool->n_open && !pool->n_connecting && !TAILQ_EMPTY(&pool->waiters))
+		client_fail_waiting(agent, id);
+	return true;
+}
+
 static bool pool_connect(struct agent *agent, __u32 id)
 {
 	__u32 slot = first_slot(agent, id), end = slot + agent->dp.upstreams_per_backend;
@@ -87,7 +130,10 @@ static bool pool_connect(struct agent *agent, __u32 id)
 	err = upstream_open(agent, slot);
 	if (err) {
 		count(&agent->dp, upstreams_failed);
-		pool_connect_failed(agent, id, err);
+		if (!pool_shortage(agent, id, err))
+			pool_connect_failed(agent, id, err);
+	} else if (slot - first_slot(agent, id) >= agent->pools[id].end) {
+		agent->pools[id].end = slot - first_slot(agent, id) + 1;
 	}
 	return !err;
 }
@@ -134,6 +180,8 @@ void pool_want(struct agent *agent, __u32 id)
 		waiting++;
 	pool_needed(pool, pool->n_open + waiting, now_ns);
 	pool_grow(agent, id, now_ns);
+	if (pool_full(agent, id))
+		count(&agent->dp, upstreams_all_busy);
 	/* A backend that is down is tried all the same. */
 	if (!pool->n_connecting && !pool_full(agent, id))
 		pool_connect(agent, id);
@@ -213,6 +261,16 @@ void pool_lost(struct agent *agent, __u32 id)
 		pool_connect(agent, id);
 }
 
+void pool_suspect(struct agent *agent, __u32 id)
+{
+	struct upstream *up;
+
+	kv_atomic_add(&agent->dp.backends[id].failures, 1);
+	while ((up = pool_claim(agent, id)))
+		upstream_retire(up, true);
+	pool_lost(agent, id);
+}
+
 void pool_open(struct agent *agent, __u32 id)
 {
 	struct pool *pool = &agent->pools[id];
@@ -250,16 +308,22 @@ bool pools_known(const struct agent *agent)
  * slot, slots left DONE when the ring buffer was full. */
 static void pool_look_at_slots(struct agent *agent, __u32 id, __u64 now_ns, __u32 surplus)
 {
-	__u32 slot = first_slot(agent, id), end = slot + agent->dp.upstreams_per_backend;
+	struct pool *pool = &agent->pools[id];
 	__u64 connect_ns = agent->config->timeouts.connect_ms * MS;
+	__u32 slot = first_slot(agent, id), end;
+
+	while (pool->end && !agent->upstreams[slot + pool->end - 1])
+		pool->end--;
+	end = slot + pool->end;
 
 	/* High slots are the idle ones: claims take the lowest. */
 	while (end-- > slot) {
 		struct upstream *up = agent->upstreams[end];
-		__u32 state = agent->dp.upstreams[end].state;
+		__u32 state;
 
 		if (!up)
 			continue;
+		state = kv_read_once(agent->dp.upstreams[end].state);
 		if (up->phase == UPSTREAM_CONNECTING) {
 			if (now_ns - up->since_ns > connect_ns)
 				upstream_connect_timeout(up);

@@ -4,6 +4,7 @@
 #define AGENT_POOL_H
 
 #include "agent/agent.h"
+#include "agent/probe.h"
 
 struct pool {
 	bool open;
@@ -11,11 +12,16 @@ struct pool {
 	bool known; /* the first connection has succeeded or failed */
 	__u32 n_open;
 	__u32 n_connecting;
+	__u32 end;  /* one past the highest slot in use, counted from the backend's first */
 	__u32 peak; /* in use at a time, decaying */
 	__u64 peak_at_ns;
 	__u64 retry_at_ns; /* no connection before; 0: any time */
 	__u64 backoff_ns;
 	__u64 tried_at_ns;
+	__u64 short_ns; /* when a shortage of this host's was told */
+	struct probe asked; /* an idle upstream: does the backend's host live? */
+	__u32 asked_slot;
+	__u64 ask_ns;		    /* not before */
 	struct client_list waiters; /* decided for this backend, no upstream yet */
 };
 
@@ -47,6 +53,10 @@ void pool_connected(struct agent *agent, __u32 id);
 void pool_connect_failed(struct agent *agent, __u32 id, int err);
 /* An idle upstream was ended by the backend. */
 void pool_lost(struct agent *agent, __u32 id);
+/* The backend may have vanished: its idle upstreams are closed, and a new connection will tell. */
+void pool_suspect(struct agent *agent, __u32 id);
+/* Lowest idle slot; KV_NONE: none. It may be taken by the time this returns. */
+__u32 pool_first_idle(const struct agent *agent, __u32 id);
 /* Clears the slot's idle bit; whether it was set, that is, whether the slot is now the caller's. */
 bool pool_take(struct agent *agent, __u32 id, __u32 slot);
 __u32 pool_count_idle(const struct agent *agent, __u32 id);

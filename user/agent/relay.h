@@ -12,6 +12,8 @@ void relay_to_upstream(struct client *c);
 void relay_from_upstream(struct client *c);
 /* The client's socket has taken all that was kept for it. */
 void relay_client_writable(struct client *c);
+/* The upstream has ended, or (reset) failed: on to another one, or the client's end. */
+void relay_upstream_ended(struct client *c, bool reset);
 /* Something happened on the client's socket meanwhile. */
 void relay_client_readable(struct client *c);
 /* Whether the slot is still this request's, in state RELAY. */

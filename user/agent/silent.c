@@ -1,72 +1,237 @@
 // SPDX-License-Identifier: BSD-2-Clause
+#include "agent/answer.h"
 #include "agent/client.h"
 #include "agent/entry.h"
+#include "agent/listen.h"
 #include "agent/pool.h"
+#include "agent/relay.h"
 #include "agent/silent.h"
 #include "agent/steer.h"
 #include "agent/upstream.h"
 #include "common/log.h"
 
+#define LOOK_MAX (15 * SECOND) /* at least so often is a pair looked at */
+
+enum why {
+	CLIENT_VANISHED,
+	BACKEND_VANISHED,
+	NO_ANSWER, /* the backend lives, but its response does not move */
+};
+
+static const char *const why_text[] = {
+	[CLIENT_VANISHED] = "client has vanished",
+	[BACKEND_VANISHED] = "backend has vanished",
+	[NO_ANSWER] = "no byte of a response within timeouts.response",
+};
+
+static void silent_count(struct agent *agent, const struct upstream *up, enum why why)
+{
+	kv_info("backend %s: slot %u: %s", agent->dp.backends[up->backend].name, up->slot,
+		why_text[why]);
+	if (why == CLIENT_VANISHED)
+		count(&agent->dp, pairs_dead_client);
+	else if (why == BACKEND_VANISHED)
+		count(&agent->dp, pairs_dead_backend);
+}
+
+/* ---- lent ---------------------------------------------------------------------------- */
+
+static struct client *silent_client(struct agent *agent, const struct kv_tuple *key)
+{
+	struct client *c = client_find(agent, key);
+
+	if (c)
+		return c;
+	/* The kernel serves connections that we have not accepted yet. */
+	listen_accept(agent);
+	return client_find(agent, key);
+}
+
+static void silent_tell(struct client *c, const struct kv_client *entry, enum why why)
+{
+	if (entry->state == KV_CLIENT_HOME)
+		return;
+	if (c->phase == CLIENT_RELAYING)
+		relay_let_go(c);
+	if (why != CLIENT_VANISHED && !(entry->pair.seen & KV_SEEN_RESPONSE) &&
+	    c->phase == CLIENT_IDLE)
+		answer_timeout(c);
+	else
+		client_reset(c);
+}
+
 /* From the moment the generation is raised the slot is ours: to the backend's packets the pair is
  * an earlier one, and a pair that just ends leaves the settling to whoever has the generation. */
-static void silent_end(struct agent *agent, struct upstream *up, __u32 gen)
+static void silent_end(struct agent *agent, struct upstream *up, __u32 gen, enum why why)
 {
 	struct kv_upstream *slot = upstream_slot(up);
 	const struct kv_tuple key = slot->client;
 	struct kv_client entry = {};
 	const struct kv_pair *pair = &entry.pair;
+	__u32 backend = up->backend;
 	struct client *c = NULL;
-	bool answered;
 
 	if (kv_atomic_cas(&slot->gen, gen, gen + 1) != gen)
 		return;
-	if (!entry_end_lent(&agent->dp, &key, up->slot, gen, &entry)) {
-		c = client_find(agent, &key);
+	silent_count(agent, up, why);
+	if (!entry_end_lent(&agent->dp, &key, up->slot, gen, why != CLIENT_VANISHED, &entry)) {
+		c = silent_client(agent, &key);
 		/* So that our RST is in its place. */
 		slot->tx_bypass += pair->req_sent - pair->req_start;
 		slot->rx_bypass += pair->resp_next - pair->resp_start;
 	}
-	kv_debug("backend %s: slot %u: client and backend silent for too long: both reset",
-		 agent->dp.backends[up->backend].name, up->slot);
-	answered = pair->seen & KV_SEEN_RESPONSE;
-	steer_settle(&agent->dp, up->slot,
-		     answered ? KV_CALL_SETTLE_FINISHED : KV_CALL_SETTLE_FAILED);
-	if (answered)
+	if (pair->seen & KV_SEEN_RESPONSE) {
+		steer_settle(&agent->dp, up->slot, KV_CALL_SETTLE_FINISHED);
 		count(&agent->dp, broken_response);
-	else
-		count(&agent->dp, broken_before_response);
+	} else {
+		steer_settle(&agent->dp, up->slot, KV_CALL_SETTLE_FAILED);
+		if (c && entry.state == KV_CLIENT_HOME)
+			count(&agent->dp, retry_forgotten);
+		else
+			count(&agent->dp, broken_before_response);
+	}
 	upstream_retire(up, true);
+	if (why == BACKEND_VANISHED)
+		pool_suspect(agent, backend);
 	if (c)
-		client_reset(c);
+		silent_tell(c, &entry, why);
 }
 
-static bool silent_since(struct agent *agent, const struct upstream *up, __u64 before_ns)
+static __u64 later(__u64 a, __u64 b)
+{
+	return a > b ? a : b;
+}
+
+/* The slot says LENT and no client's entry knows of it. For a moment that is so whenever a pair
+ * begins or ends; when it stays so the client's home socket is gone, and the entry with it. */
+static void silent_astray(struct agent *agent, struct upstream *up, __u32 gen)
+{
+	if (up->silence.astray)
+		silent_end(agent, up, gen, CLIENT_VANISHED);
+	up->silence.astray = true;
+	up->silence.look_ns = 0;
+}
+
+static void silent_lent(struct agent *agent, struct upstream *up, __u32 gen, __u64 now_ns)
+{
+	__u64 limit = agent->config->timeouts.response_ms * MS;
+	const struct kv_upstream *slot = upstream_slot(up);
+	struct silence *s = &up->silence;
+	const struct client *c;
+	struct kv_client entry;
+	__u32 passed;
+
+	if (entry_hold(&agent->dp, &slot->client, up->slot, gen, &entry) != ENTRY_LENT) {
+		silent_astray(agent, up, gen);
+		return;
+	}
+	s->astray = false;
+	passed = entry.pair.resp_next + entry.pair.req_sent;
+	if (passed != s->passed) {
+		s->passed = passed;
+		s->passed_ns = now_ns;
+	}
+	if (s->passed_ns + limit < s->look_ns)
+		s->look_ns = s->passed_ns + limit;
+	c = silent_client(agent, &slot->client);
+	/* The slot tells when it was claimed. */
+	if (probe_peer(agent, &s->client, c ? c->fd : -1, later(entry.last_ns, slot->last_ns),
+		       now_ns, &s->look_ns))
+		silent_end(agent, up, gen, CLIENT_VANISHED);
+	else if (probe_peer(agent, &s->backend, up->fd, later(entry.pair.backend_ns, slot->last_ns),
+			    now_ns, &s->look_ns))
+		silent_end(agent, up, gen, BACKEND_VANISHED);
+	else if (now_ns - s->passed_ns >= limit)
+		silent_end(agent, up, gen, NO_ANSWER);
+}
+
+/* ---- in the agent's hands ------------------------------------------------------------ */
+
+static void silent_relay(struct agent *agent, struct upstream *up, __u64 now_ns)
+{
+	struct silence *s = &up->silence;
+	struct client *c = up->client;
+	__u32 backend = up->backend;
+
+	if (!c || c->phase != CLIENT_RELAYING || c->request->up != up || !relay_is_mine(c))
+		return;
+	if (probe_peer(agent, &s->client, c->fd, probe_heard(c->fd, now_ns), now_ns, &s->look_ns)) {
+		silent_count(agent, up, CLIENT_VANISHED);
+		client_reset(c);
+	} else if (probe_peer(agent, &s->backend, up->fd, probe_heard(up->fd, now_ns), now_ns,
+			      &s->look_ns)) {
+		silent_count(agent, up, BACKEND_VANISHED);
+		/* First, so that none of its other upstreams is tried next. */
+		pool_suspect(agent, backend);
+		relay_upstream_ended(c, true);
+	}
+}
+
+/* That which will be taken next. */
+static void silent_idle(struct agent *agent, __u32 id, __u64 now_ns)
+{
+	struct pool *pool = &agent->pools[id];
+	struct upstream *up;
+	__u64 heard_ns;
+	__u32 slot;
+
+	if (now_ns < pool->ask_ns)
+		return;
+	slot = pool_first_idle(agent, id);
+	up = slot == KV_NONE ? NULL : agent->upstreams[slot];
+	if (!up || up->phase != UPSTREAM_OPEN)
+		return;
+	/* When it was lent last, its home socket has not heard the answer, but the slot came back.
+	 */
+	heard_ns = later(probe_heard(up->fd, now_ns), upstream_slot(up)->last_ns);
+	if (slot != pool->asked_slot)
+		pool->asked.n = 0;
+	pool->asked_slot = slot;
+	pool->ask_ns = now_ns + LOOK_MAX;
+	if (!probe_peer(agent, &pool->asked, up->fd, heard_ns, now_ns, &pool->ask_ns) ||
+	    !pool_take(agent, id, slot))
+		return;
+	kv_info("backend %s: an idle connection is dead", agent->dp.backends[id].name);
+	upstream_retire(up, true);
+	pool_suspect(agent, id);
+}
+
+/* ---- all ----------------------------------------------------------------------------- */
+
+static void silent_look(struct agent *agent, struct upstream *up, __u64 now_ns)
 {
 	const struct kv_upstream *slot = upstream_slot(up);
-	struct kv_client entry;
+	__u32 gen = kv_read_once(slot->gen), state = kv_read_once(slot->state);
+	struct silence *s = &up->silence;
 
-	/* The slot tells when it was claimed, the client's entry when that last sent anything: a
-	 * client that takes a stream acknowledges it. */
-	return slot->last_ns < before_ns &&
-	       (entry_read(&agent->dp, &slot->client, &entry) || entry.last_ns < before_ns);
+	if (state != KV_UP_LENT && state != KV_UP_RELAY)
+		return;
+	if (s->gen != gen)
+		*s = (struct silence){.gen = gen, .passed_ns = now_ns};
+	if (now_ns < s->look_ns)
+		return;
+	s->look_ns = now_ns + LOOK_MAX;
+	if (state == KV_UP_LENT)
+		silent_lent(agent, up, gen, now_ns);
+	else
+		silent_relay(agent, up, now_ns);
 }
 
 void silent_pairs(struct agent *agent, __u64 now_ns)
 {
-	__u64 limit = agent->config->timeouts.response_ms * MS;
 	__u32 per = agent->dp.upstreams_per_backend;
 
 	for (__u32 i = 0; i < agent->dp.max_backends; i++) {
-		if (!agent->pools[i].open || !agent->pools[i].n_open)
-			continue;
-		for (__u32 s = i * per; s < (i + 1) * per; s++) {
-			struct upstream *up = agent->upstreams[s];
-			__u32 gen = kv_read_once(agent->dp.upstreams[s].gen);
+		const struct pool *pool = &agent->pools[i];
 
-			if (up && up->phase == UPSTREAM_OPEN && now_ns > limit &&
-			    kv_read_once(upstream_slot(up)->state) == KV_UP_LENT &&
-			    silent_since(agent, up, now_ns - limit))
-				silent_end(agent, up, gen);
+		if (!pool->open)
+			continue;
+		for (__u32 s = i * per; s < i * per + pool->end; s++) {
+			struct upstream *up = agent->upstreams[s];
+
+			if (up && up->phase == UPSTREAM_OPEN)
+				silent_look(agent, up, now_ns);
 		}
+		silent_idle(agent, i, now_ns);
 	}
 }

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Lent pairs whose two peers have vanished without FIN or RST. */
+/* Peers that have vanished without FIN or RST, and engines that never answer. */
 #ifndef AGENT_SILENT_H
 #define AGENT_SILENT_H
 
 #include "agent/agent.h"
 
-/* Each second: resets both sides of every lent pair whose client has sent nothing, not even an
- * acknowledgement, for timeouts.response. */
+/* Each second: looks at those pairs, lent or not, whose time it is, and at one idle upstream of
+ * each backend. Ends pairs with a peer that does not answer probes (timeouts.probe), and lent ones
+ * whose response has not moved for timeouts.response; where it has not begun the client gets
+ * another engine or 504, else both sides are reset. */
 void silent_pairs(struct agent *agent, __u64 now_ns);
 
 #endif

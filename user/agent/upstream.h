@@ -9,12 +9,24 @@
 #define AGENT_UPSTREAM_H
 
 #include "agent/agent.h"
+#include "agent/probe.h"
 
 enum upstream_phase {
 	UPSTREAM_CONNECTING,
 	UPSTREAM_OPEN,
 	UPSTREAM_CLOSING,
 	UPSTREAM_CLOSED,
+};
+
+/* What silent.c knows of a pair, that of generation gen. */
+struct silence {
+	__u32 gen;
+	bool astray;	 /* no entry of a client says that it has this pair */
+	__u64 look_ns;	 /* not to be looked at before */
+	__u32 passed;	 /* how far request and response had come when looked at … */
+	__u64 passed_ns; /* … and since when */
+	struct probe client;
+	struct probe backend;
 };
 
 struct upstream {
@@ -27,6 +39,7 @@ struct upstream {
 	__u32 first_gen;       /* generation of its first claim: later ones reuse it */
 	struct client *client; /* whose request it carries, while the agent has it in hand */
 	__u64 since_ns;	       /* of CONNECTING, CLOSING, CLOSED */
+	struct silence silence;
 	struct event read;
 	struct event write;	    /* added by connecting and by request.c */
 	TAILQ_ENTRY(upstream) link; /* agent.retiring */
