@@ -92,14 +92,16 @@ int entry_set_home(struct dataplane *dp, struct entry_copy *copy)
 }
 
 int entry_end_lent(struct dataplane *dp, const struct kv_tuple *key, __u32 slot, __u32 gen,
-		   struct kv_client *ret)
+		   bool again, struct kv_client *ret)
 {
 	const struct kv_pair *pair = &ret->pair;
 
 	if (entry_hold(dp, key, slot, gen, ret) != ENTRY_LENT)
 		return -ENOENT;
+	again = again && pair->head_len && pair->req_acked == pair->req_start &&
+		!(pair->seen & KV_SEEN_RESPONSE);
 	ret->rx_bypass += pair->req_acked - pair->req_start;
 	ret->tx_bypass += pair->resp_sent - pair->resp_start;
-	ret->state = KV_CLIENT_AGENT;
+	ret->state = again ? KV_CLIENT_HOME : KV_CLIENT_AGENT;
 	return entry_write(dp, key, ret);
 }

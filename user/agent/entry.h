@@ -51,11 +51,12 @@ int entry_offer(struct dataplane *dp, __u32 slot, __u32 gen, bool offered, bool 
 		__u64 now_ns, struct entry_copy *copy);
 /* Back to HOME after a response relayed whole, which was not lent. */
 int entry_set_home(struct dataplane *dp, struct entry_copy *copy);
-/* Takes a lent pair apart as kv_pair_end does (bpf/lib/pair.bpf.h), for a client that is then
- * reset: state AGENT, the bypasses as far as both sides know. The slot's generation has been raised
- * before, so the kernel touches the entry only for the client's own packets, and whatever one of
- * these does between reading and writing, the reset overrules. -ENOENT: it is not that pair's. */
+/* Takes a lent pair apart as kv_pair_end does (bpf/lib/pair.bpf.h), the bypasses as far as both
+ * sides know. The slot's generation has been raised before, so the kernel touches the entry only
+ * for the client's own packets, and moves nothing but what this end makes void. State AGENT: the
+ * caller ends the client. Or HOME, where the request may be served again and nothing of it has been
+ * acknowledged: the client will send it again. -ENOENT: it is not that pair's. */
 int entry_end_lent(struct dataplane *dp, const struct kv_tuple *key, __u32 slot, __u32 gen,
-		   struct kv_client *ret);
+		   bool again, struct kv_client *ret);
 
 #endif
