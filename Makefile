@@ -50,7 +50,7 @@ PROGS    := $(patsubst tests/prog/%.c,%,$(wildcard tests/prog/test_*.c))
 SKEL     := $(OUT)/kvsteer.skel.h
 
 BINS     := $(if $(wildcard user/agent/main.c),$(B)/kvsteerd) $(if $(wildcard user/cli/main.c),$(B)/kvsteer) \
-	    $(addprefix $(B)/kv-,$(TOOLS))
+	    $(addprefix $(B)/kv-,$(TOOLS)) $(if $(wildcard tests/impair/main.c),$(B)/kv-impair)
 
 .PHONY: all setup demo test test-fresh kernels check bench install uninstall clean help units fuzzers progs style format
 .DELETE_ON_ERROR:
@@ -113,6 +113,12 @@ $(foreach t,$(TOOLS),$(eval $(call TOOL,$(t))))
 $(B)/kv-replay: LDLIBS += -lz
 
 # ---- tests ----
+IMPAIR_O := $(filter-out %.bpf.o,$(call objs,tests/impair))
+$(IMPAIR_O): | $(OUT)/tests/impair/impair.skel.h
+$(B)/kv-impair: $(IMPAIR_O)
+	$(call msg,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) $^ -o $@ $(LDLIBS)
+
 # Unit tests are always built with the sanitizers: run `make SAN=1 units`.
 units: $(addprefix $(B)/tests/unit/,$(UNITS))
 $(B)/tests/unit/test_%: $(B)/tests/unit/test_%.o $(B)/libcommon.a $(B)/libkvsteer.a
