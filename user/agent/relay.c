@@ -143,7 +143,7 @@ static void relay_finish(struct client *c)
 	client_finished(c);
 }
 
-static void relay_upstream_ended(struct client *c, bool reset)
+void relay_upstream_ended(struct client *c, bool reset)
 {
 	struct request *r = c->request;
 
