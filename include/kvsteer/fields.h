@@ -43,6 +43,8 @@ enum kv_lane {
 	X(coding_unknown, 501, "Transfer-Encoding other than chunked")                             \
 	X(coding_repeated, 400, "more than one Transfer-Encoding")                                 \
 	X(coding_in_1_0, 400, "Transfer-Encoding in an HTTP/1.0 request")                          \
+	X(tenant_repeated, 400, "more than one tenant header")                                     \
+	X(tenant_malformed, 400, "tenant header empty, too long, or named by Connection")          \
 	X(expect_unknown, 417, "expectation other than 100-continue")                              \
 	X(head_too_large, 431, "request head over 8192 bytes")                                     \
 	X(too_many_fields, 431, "more than 64 header fields")
@@ -58,7 +60,7 @@ enum kv_reason {
 #define KV_HEAD_MAX 8192
 #define KV_FIELDS_MAX 64
 
-/* ---- session header names ------------------------------------------------------------ */
+/* ---- names of session headers and of the tenant's ------------------------------------- */
 
 #define KV_NAMES_MAX 16
 #define KV_FIELD_NAME_MAX 31 /* bytes; zero padded to 32, so the padding ends the name */
@@ -68,6 +70,8 @@ struct kv_names {
 	__u32 n;
 	__u32 zero;
 	__u64 name[KV_NAMES_MAX][4]; /* lower case, zero padded */
+	__u64 tenant[4];	     /* zero: no tenancy */
+	__u64 secret[4];	     /* two keys (tenant.h) */
 };
 
 #ifndef __bpf__
@@ -91,18 +95,18 @@ static inline const struct kv_reason_info *kv_reason_info(unsigned int reason)
 	return &infos[reason < KV_REASON_MAX ? reason : KV_REASON_none];
 }
 
-/* Adds a session header by its name, in any case. -EINVAL: not a header name of 1 … 31 bytes,
- * -EPERM: a header that the parser gives a meaning of its own, -ENOSPC: there are 16. */
-static inline int kv_names_add(struct kv_names *names, const char *name)
+/* -EINVAL: not a header name of 1 … 31 bytes, -EPERM: a header that the parser gives a meaning of
+ * its own. */
+static inline int kv_name_lower(const char *name, char lower[KV_FIELD_NAME_MAX + 1])
 {
 	static const char *const taken[] = {"host",	      "upgrade",	   "kv-prefix",
 					    "content-length", "transfer-encoding", "expect",
 					    "connection"};
-	char lower[32] = {0};
 	size_t n = strlen(name);
 
 	if (!n || n > KV_FIELD_NAME_MAX)
 		return -EINVAL;
+	memset(lower, 0, KV_FIELD_NAME_MAX + 1);
 	for (size_t i = 0; i < n; i++) {
 		if (!(kv_class[(__u8)name[i]] & KV_CLASS_TOKEN))
 			return -EINVAL;
@@ -111,10 +115,38 @@ static inline int kv_names_add(struct kv_names *names, const char *name)
 	for (size_t i = 0; i < sizeof(taken) / sizeof(taken[0]); i++)
 		if (!strcmp(lower, taken[i]))
 			return -EPERM;
+	return 0;
+}
+
+/* Adds a session header by its name, in any case. As above, and -ENOSPC: there are 16. */
+static inline int kv_names_add(struct kv_names *names, const char *name)
+{
+	char lower[KV_FIELD_NAME_MAX + 1];
+	int err = kv_name_lower(name, lower);
+
+	if (err)
+		return err;
 	if (names->n >= KV_NAMES_MAX)
 		return -ENOSPC;
 	memcpy(names->name[names->n++], lower, sizeof(lower));
-	names->lengths |= 1ull << n;
+	names->lengths |= 1ull << strlen(name);
+	return 0;
+}
+
+/* The header that names the tenant: tenancy is on. As kv_names_add, and -EPERM for a session
+ * header's name. The secret is the caller's to fill. */
+static inline int kv_names_set_tenant(struct kv_names *names, const char *name)
+{
+	char lower[KV_FIELD_NAME_MAX + 1];
+	int err = kv_name_lower(name, lower);
+
+	for (__u32 i = 0; !err && i < names->n; i++)
+		if (!memcmp(names->name[i], lower, sizeof(lower)))
+			err = -EPERM;
+	if (err)
+		return err;
+	memcpy(names->tenant, lower, sizeof(lower));
+	names->lengths |= 1ull << strlen(name);
 	return 0;
 }
 

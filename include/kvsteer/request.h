@@ -9,6 +9,7 @@
 #include "request_field.h"
 #include "request_line.h"
 #include "session.h"
+#include "tenant.h"
 
 static long kv_request_step(__u32 i, void *ctx)
 {
@@ -28,7 +29,7 @@ static long kv_request_step(__u32 i, void *ctx)
 	case KV_AT_VALUE:
 		return kv_request_value(r);
 	case KV_AT_TOKEN:
-		return kv_request_token(r);
+		return kv_request_token(r, c->names);
 	case KV_AT_METHOD:
 		return kv_request_method(r);
 	case KV_AT_TARGET:
@@ -67,6 +68,13 @@ KV_INLINE int kv_request_parse(struct kv_request *r, const struct kv_source *s,
 		r->hint_state = KV_HINT_MALFORMED;
 	if (r->has_session)
 		kv_request_session(r, s);
+	if (kv_tenancy(names)) {
+		if (kv_request_tenant(r, s, names)) {
+			kv_request_refuse(r, KV_REASON_tenant_malformed);
+			return r->lane;
+		}
+		kv_request_of_tenant(r);
+	}
 	return r->lane;
 }
 

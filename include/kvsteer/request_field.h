@@ -21,7 +21,7 @@ static const __u8 kv_field_by_length[KV_TOKEN_MAX + 1] = {
 };
 
 /* Names that decide something are compared whole, not by a hash that could be forged. */
-static const union kv_literal kv_field_names[KV_FIELD_MAX] = {
+static const union kv_literal kv_field_names[KV_FIELD_ROOM] = {
 	[KV_FIELD_HOST] = {"host"},
 	[KV_FIELD_UPGRADE] = {"upgrade"},
 	[KV_FIELD_PREFIX] = {"kv-prefix"},
@@ -48,7 +48,7 @@ KV_INLINE bool kv_field_session(const struct kv_names *names, const __u64 *words
 KV_INLINE __u32 kv_field_at(const __u8 *p, __u32 n, const struct kv_names *names)
 {
 	__u32 field = n < KV_TOKEN_MAX ? kv_field_by_length[n] : KV_FIELD_OTHER;
-	bool session = names->lengths >> (n & 63) & 1;
+	bool session = names->lengths >> (n & 63) & 1; /* or tenant */
 	__u64 words[4];
 
 	if (!field && !session)
@@ -56,8 +56,12 @@ KV_INLINE __u32 kv_field_at(const __u8 *p, __u32 n, const struct kv_names *names
 	kv_token_words(p, n, words);
 	for (int k = 0; k < 4; k++)
 		words[k] = kv_lower(words[k]);
-	if (field < KV_FIELD_MAX && kv_words_equal(words, kv_field_names[field].word))
+	/* Masked, not compared: 6.1 forgets the bounds of a value that is loaded again. */
+	if (kv_words_equal(words, kv_field_names[field & (KV_FIELD_ROOM - 1)].word))
 		return field;
+	/* Zero, where there is no tenancy, is no name's words. */
+	if (kv_words_equal(words, names->tenant))
+		return KV_FIELD_TENANT;
 	return session && kv_field_session(names, words) ? KV_FIELD_SESSION : KV_FIELD_OTHER;
 }
 
@@ -73,6 +77,12 @@ KV_INLINE long kv_request_meaning(struct kv_request *r)
 	case KV_FIELD_UPGRADE:
 		r->upgrade = 1;
 		kv_request_odd(r, KV_REASON_upgrade);
+		break;
+	case KV_FIELD_TENANT:
+		/* Two tenants: one of them is not whom the request is from. */
+		if (r->has_tenant)
+			return kv_request_refuse(r, KV_REASON_tenant_repeated);
+		r->has_tenant = 1;
 		break;
 	case KV_FIELD_LENGTH:
 		if (r->has_body_len)
@@ -168,6 +178,8 @@ KV_INLINE long kv_request_space(struct kv_request *r)
 	}
 	if (r->field == KV_FIELD_SESSION && !r->has_session)
 		r->session_off = r->w.off + r->w.pos;
+	if (r->field == KV_FIELD_TENANT)
+		r->tenant_off = r->w.off + r->w.pos;
 	return 0;
 }
 
@@ -182,6 +194,8 @@ KV_INLINE long kv_request_line_end(struct kv_request *r)
 		r->session_len = at - r->session_off;
 		r->has_session = 1;
 	}
+	if (r->field == KV_FIELD_TENANT)
+		r->tenant_len = at - r->tenant_off;
 	r->w.pos += 2;
 	r->state = KV_AT_FIELD;
 	return 0;
@@ -236,7 +250,8 @@ KV_INLINE long kv_request_length(struct kv_request *r)
 	return 0;
 }
 
-KV_INLINE long kv_request_token_means(struct kv_request *r, bool whole)
+KV_INLINE long kv_request_token_means(struct kv_request *r, bool whole,
+				      const struct kv_names *names)
 {
 	static const union kv_literal chunked = {"chunked"}, expect = {"100-continue"},
 				      close = {"close"}, keep_alive = {"keep-alive"};
@@ -264,6 +279,10 @@ KV_INLINE long kv_request_token_means(struct kv_request *r, bool whole)
 			r->close = 1;
 		if (kv_words_equal(words, keep_alive.word))
 			r->keep_alive = 1;
+		/* A client's way to have its proxy take the header out again, and the words
+		 * of what is no whole token are never a name's. */
+		if (names->tenant[0] && kv_words_equal(words, names->tenant))
+			return kv_request_refuse(r, KV_REASON_tenant_malformed);
 		break;
 	}
 	return 0;
@@ -277,7 +296,7 @@ KV_INLINE long kv_request_bad_tokens(struct kv_request *r)
 								  : KV_REASON_expect_unknown);
 }
 
-KV_INLINE long kv_request_token(struct kv_request *r)
+KV_INLINE long kv_request_token(struct kv_request *r, const struct kv_names *names)
 {
 	bool list = r->field == KV_FIELD_CONNECTION;
 	const __u8 *p;
@@ -310,7 +329,7 @@ KV_INLINE long kv_request_token(struct kv_request *r)
 		return kv_request_stop(r, r->w.n, 0);
 	c = p[r->w.n & 63];
 	r->has_tokens = 1;
-	if (kv_request_token_means(r, !(kv_class[c] & KV_CLASS_ELEMENT)))
+	if (kv_request_token_means(r, !(kv_class[c] & KV_CLASS_ELEMENT), names))
 		return 1;
 	r->in_element = list && kv_class[c] & KV_CLASS_ELEMENT;
 	r->w.pos += r->w.n;

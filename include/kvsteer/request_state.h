@@ -26,11 +26,19 @@ enum kv_field {
 	KV_FIELD_UPGRADE,
 	KV_FIELD_PREFIX,
 	KV_FIELD_SESSION,
+	KV_FIELD_TENANT,
 	KV_FIELD_LENGTH,
 	KV_FIELD_CODING,
 	KV_FIELD_EXPECT,
 	KV_FIELD_CONNECTION,
 	KV_FIELD_MAX,
+	KV_FIELD_ROOM = 16, /* a power of two */
+};
+_Static_assert(KV_FIELD_MAX <= KV_FIELD_ROOM, "all have their place");
+
+/* SipHash's four words, on their way. */
+struct kv_sip {
+	__u64 a, b, c, d;
 };
 
 /* Result and working memory of one parse; in BPF in map memory. */
@@ -59,11 +67,14 @@ struct kv_request {
 	__u8 has_session;
 	__u8 has_tokens; /* of this value */
 	__u8 in_element; /* of a list, behind the part that is compared */
-	__u8 zero[2];
+	__u8 has_tenant;
+	__u8 zero;
 	__u32 prefix_off;
 	__u32 prefix_len;
 	__u32 session_off;
 	__u32 session_len;
+	__u32 tenant_off;
+	__u32 tenant_len;
 	__u64 session_all; /* hash with the white space so far */
 	/* result */
 	__u32 head_len; /* bytes of head with its empty line; 0 unless the head is whole */
@@ -72,7 +83,8 @@ struct kv_request {
 	__u64 session;	/* hash of the session header's value, 0 = none */
 	__u32 target_off;
 	__u32 target_len;
-	struct kv_hint hint; /* valid if hint_state is KV_HINT_OK */
+	struct kv_sip tenant; /* with tenancy: what kv_tenant_mix starts from */
+	struct kv_hint hint;  /* valid if hint_state is KV_HINT_OK */
 	struct kv_window w;
 };
 _Static_assert(sizeof(struct kv_request) <= 1536, "kv_request is per-CPU memory");

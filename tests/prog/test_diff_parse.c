@@ -47,6 +47,17 @@ static void load(void)
 	kv_names_default(bpf.names);
 }
 
+/* Tenancy, or no more. */
+static void set_tenancy(bool on)
+{
+	kv_names_default(bpf.names);
+	if (!on)
+		return;
+	NEED(!kv_names_set_tenant(bpf.names, "X-Tenant"));
+	for (int i = 0; i < 4; i++)
+		bpf.names->secret[i] = (__u64)chance(~0u) << 32 | chance(~0u);
+}
+
 /* Runs a program on these bytes, behind an Ethernet header of no protocol of ours. */
 static __u32 run(struct bpf_program *prog, const void *data, __u32 len)
 {
@@ -121,6 +132,9 @@ static int one_request(const struct text *t)
 	SAME(session);
 	SAME(target_off);
 	SAME(target_len);
+	SAME(has_tenant);
+	SAME(tenant_off);
+	SAME(tenant_len);
 #undef SAME
 	CHECK_MEM(k, &r, offsetof(struct kv_request, hint));
 	if (r.hint_state == KV_HINT_OK && r.head_len && r.lane != KV_LANE_REFUSE)
@@ -158,6 +172,9 @@ static void any_request(struct text *t)
 		"X: \xc3\xa9 and more of it\r\n",
 		"A-name-of-more-than-thirty-two-bytes-indeed: a\r\n",
 		" folded\r\n",
+		"X-Tenant: a\r\n",
+		"x-tenant:\tteam one of many \t\r\n",
+		"Connection: x-tenant\r\n",
 		"Accept: a, b;q=0.5, c; a long one to fill more than one unit of sixty-four "
 		"bytes\r\n",
 		"User-Agent: x\n",
@@ -191,6 +208,40 @@ static void request_cases(void)
 	/* the inputs are of every kind */
 	CHECK(lanes[KV_LANE_EXPRESS] > 200 && lanes[KV_LANE_AGENT] > 200 &&
 	      lanes[KV_LANE_REFUSE] > 200);
+}
+
+/* Values of every length and white space, with sessions and hints. */
+static void tenant_cases(void)
+{
+	__u32 lanes[3] = {0}, mixed = 0;
+	static struct text t;
+
+	for (__u32 i = 0; i < 3000; i++) {
+		__u32 n = chance(3) ? chance(40) : chance(300);
+
+		set_tenancy(true);
+		t.len = 0;
+		text_say(&t, "POST /v1/completions HTTP/1.1\r\nHost: a\r\n");
+		if (chance(2))
+			text_say(&t, "X-Session-Id: s\r\n");
+		text_say(&t, "X-TENANT:");
+		for (__u32 k = 0; k < n; k++)
+			text_say(&t, chance(5) ? "x" : chance(9) ? " " : "\xff");
+		for (__u32 k = chance(4) ? 0 : chance(300); k; k--)
+			text_say(&t, chance(2) ? " " : "\t");
+		text_say(&t, chance(50) ? "\r\n" : "\r\nX-Tenant: b\r\n");
+		if (chance(2))
+			text_say(&t, "KV-Prefix: 1;300,100:0123456789abcdef,200:FEDCBA9876543210"
+				     "\r\n");
+		text_say(&t, "\r\n");
+		lanes[one_request(&t) % 3]++;
+		mixed += bpf.request->hint_state == KV_HINT_OK &&
+			 bpf.request->lane != KV_LANE_REFUSE && bpf.request->session;
+	}
+	CHECK(lanes[KV_LANE_EXPRESS] > 500 && lanes[KV_LANE_REFUSE] > 200 && mixed > 200);
+	set_tenancy(true);
+	request_cases();
+	set_tenancy(false);
 }
 
 static void request_prefixes(void)
@@ -476,6 +527,7 @@ int main(int argc, char **argv)
 	static const struct prog_test tests[] = {
 		{"requests: 4000 heads", request_cases},
 		{"requests: every cut of the seeds", request_prefixes},
+		{"requests: tenants, 3000 and 4000 heads", tenant_cases},
 		{"hints: 2000 values", hint_cases},
 		{"framing: 4000 responses in random segments", framing_cases},
 		{"framing: limits", framing_limits},

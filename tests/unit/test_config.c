@@ -13,9 +13,16 @@
 #define SERVICE "services:\n- name: a\n  listen: [\":80\"]\n"
 #define POLICIES "one of price, sticky, ttft, p2c, least, hash, round-robin"
 #define TOP_KEYS                                                                                   \
-	"pin, control, interfaces, session_headers, max_backends, upstreams_per_backend, "         \
-	"max_clients, max_prefixes, max_sessions, timeouts, limits, services"
+	"pin, control, interfaces, session_headers, user, tenancy, max_backends, "                 \
+	"upstreams_per_backend, max_clients, max_prefixes, max_sessions, timeouts, limits, "       \
+	"services"
 #define ADDRESS "IPV4:PORT or [IPV6]:PORT"
+#define USER(found)                                                                                \
+	"f:4: user: found " found                                                                  \
+	": expected the name of a user of this host, up to 31 letters, digits, - and _"
+#define TENANT                                                                                     \
+	"a header name, up to 31 bytes, that is no session header and has no meaning in HTTP/1.1 " \
+	"framing"
 #define NAME "1 to 63 letters, digits and -._:[]"
 
 static const struct {
@@ -87,6 +94,21 @@ static const struct {
 					      "no meaning in HTTP/1.1 framing"},
 	{SERVICE "session_headers: [x-a, X-A]\n",
 	 "f:4: session_headers[1]: \"x-a\" is given twice: expected it once"},
+	{SERVICE "user: \"\"\n", USER("nothing")},
+	{SERVICE "user: -x\n", USER("\"-x\"")},
+	{SERVICE "user: 'a b'\n", USER("\"a b\"")},
+	{SERVICE "user: abcdefghijklmnopqrstuvwxyz012345\n",
+	 USER("\"abcdefghijklmnopqrstuvwxyz012345\"")},
+	{SERVICE "tenancy: x\n", "f:4: tenancy: found \"x\": expected keys and values: header"},
+	{SERVICE "tenancy: {}\n", "f:4: tenancy: key \"header\" is missing: expected " TENANT},
+	{SERVICE "tenancy: {header: Connection}\n",
+	 "f:4: tenancy.header: found \"Connection\": expected " TENANT},
+	{SERVICE "tenancy: {header: x y}\n",
+	 "f:4: tenancy.header: found \"x y\": expected " TENANT},
+	{SERVICE "tenancy: {header: Session-Id}\n",
+	 "f:4: tenancy.header: found \"Session-Id\": expected " TENANT},
+	{SERVICE "session_headers: [x-a]\ntenancy: {header: X-A}\n",
+	 "f:5: tenancy.header: found \"X-A\": expected " TENANT},
 	{SERVICE "max_backends: 257\n",
 	 "f:4: max_backends: found \"257\": expected a whole number from 1 to 256"},
 	{SERVICE "max_backends: -1\n",
@@ -199,6 +221,8 @@ static const char full[] =
 	"control: /run/x.sock\n"
 	"interfaces: [eth0, lo]\n"
 	"session_headers: [X-Chat]\n"
+	"user: kvsteer\n"
+	"tenancy: {header: X-Tenant}\n"
 	"max_backends: 8\n"
 	"upstreams_per_backend: 128\n"
 	"max_clients: 1000\n"
@@ -236,6 +260,8 @@ static void full_file(void)
 	CHECK_STR(c->interfaces[1], "lo");
 	CHECK_EQ(c->n_session_headers, 1);
 	CHECK_STR(c->session_headers[0], "x-chat");
+	CHECK_STR(c->user, "kvsteer");
+	CHECK_STR(c->tenant_header, "x-tenant");
 	CHECK_EQ(c->max_backends, 8);
 	CHECK_EQ(c->upstreams_per_backend, 128);
 	CHECK_EQ(c->max_clients, 1000);
@@ -284,6 +310,8 @@ static void defaults(void)
 		return;
 	CHECK_EQ(c->n_session_headers, 0);
 	CHECK_EQ(d->n_session_headers, 7);
+	CHECK_STR(d->user, "");
+	CHECK_STR(d->tenant_header, "");
 	CHECK_STR(d->session_headers[2], "x-claude-code-session-id");
 	CHECK_STR(d->pin, KV_DEFAULT_PIN);
 	CHECK_STR(d->control, KV_DEFAULT_CONTROL);
@@ -430,14 +458,15 @@ static void restarts(void)
 {
 	_cleanup_config_ struct kv_config *a = load(SERVICE);
 	_cleanup_config_ struct kv_config *b =
-		load("pin: /sys/fs/bpf/y\ninterfaces: [eth0]\ntimeouts: {drain: 1s}\n" SERVICE);
+		load("pin: /sys/fs/bpf/y\ninterfaces: [eth0]\ntimeouts: {drain: 1s}\n"
+		     "user: a\ntenancy: {header: b}\n" SERVICE);
 	struct kv_diff diff = {0};
 
 	CHECK(a && b);
 	if (!a || !b)
 		return;
 	CHECK_EQ(kv_config_diff(a, b, &diff), 0);
-	CHECK_EQ(diff.n, 3);
+	CHECK_EQ(diff.n, 5);
 	for (size_t i = 0; i < diff.n; i++) {
 		CHECK_EQ(diff.changes[i].type, KV_CHANGE_INSTANCE);
 		CHECK_EQ(diff.changes[i].restart, !!strcmp(diff.changes[i].key, "timeouts.drain"));

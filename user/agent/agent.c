@@ -15,6 +15,7 @@
 #include "agent/pool.h"
 #include "agent/service.h"
 #include "agent/sweep.h"
+#include "agent/tenancy.h"
 #include "agent/upstream.h"
 #include "common/log.h"
 
@@ -65,7 +66,8 @@ static int open_names(struct agent *agent)
 			return err;
 		}
 	}
-	return dataplane_set_names(&agent->dp, &agent->names);
+	err = tenancy_open(agent);
+	return err ? err : dataplane_set_names(&agent->dp, &agent->names);
 }
 
 static int open_loop(struct agent *agent)

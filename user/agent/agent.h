@@ -9,6 +9,7 @@
  *	client, waiting		connections of clients, and for what they wait
  *	request, head, relay	the agent lane: request in and decided; request out, response back
  *	entry, steer		what agent and kernel do together, per client and per decision
+ *	tenancy			tenants' hashes apart
  *	answer			answers of our own
  *	events, sweep, silent	what the kernel tells; what time does
  *	clock			the timers

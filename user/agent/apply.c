@@ -70,6 +70,8 @@ static void keep_made(struct kv_config *to, const struct kv_config *from)
 	to->n_interfaces = from->n_interfaces;
 	memcpy(to->session_headers, from->session_headers, sizeof(to->session_headers));
 	to->n_session_headers = from->n_session_headers;
+	memcpy(to->user, from->user, sizeof(to->user));
+	memcpy(to->tenant_header, from->tenant_header, sizeof(to->tenant_header));
 	to->max_backends = from->max_backends;
 	to->upstreams_per_backend = from->upstreams_per_backend;
 	to->max_clients = from->max_clients;

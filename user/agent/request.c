@@ -15,6 +15,7 @@
 #include "agent/relay.h"
 #include "agent/request.h"
 #include "agent/steer.h"
+#include "agent/tenancy.h"
 #include "common/cleanup.h"
 #include "common/log.h"
 #include "lib/query.h"
@@ -90,6 +91,7 @@ static void request_hash(struct client *c)
 		return;
 	}
 	kv_query_set_prompt(&r->dispatch.query, &prompt);
+	tenancy_apply(c->agent, &r->head, &r->dispatch.query);
 }
 
 /* Only now: until it is whole it may still be refused, and each request is counted once. The kernel

@@ -26,6 +26,7 @@
 #define KV_CONFIG_INTERFACES 32
 #define KV_CONFIG_SESSION_HEADERS KV_NAMES_MAX
 #define KV_CONFIG_HEADER_LEN (KV_FIELD_NAME_MAX + 1)
+#define KV_CONFIG_USER_LEN 32
 #define KV_CONFIG_PATH_LEN 256
 #define KV_CONFIG_ERROR_LEN 512 /* room for any message */
 
@@ -54,6 +55,8 @@ struct kv_config {
 	__u32 n_interfaces;
 	char session_headers[KV_CONFIG_SESSION_HEADERS][KV_CONFIG_HEADER_LEN]; /* lower case */
 	__u32 n_session_headers;
+	char user[KV_CONFIG_USER_LEN]; /* whom the agent becomes after start; empty: stays */
+	char tenant_header[KV_CONFIG_HEADER_LEN]; /* lower case; empty: no tenancy */
 	__u32 max_backends;
 	__u32 upstreams_per_backend; /* multiple of 64 */
 	__u32 max_clients;

@@ -47,7 +47,7 @@ static void instance_text(struct walk *w, const char *key, const char *old, cons
 {
 	if (strcmp(old, new))
 		note(w, (struct kv_change){KV_CHANGE_INSTANCE, .restart = true, .key = key},
-		     "%s: %s -> %s", key, old, new);
+		     "%s: %s -> %s", key, *old ? old : "none", *new ? new : "none");
 }
 
 static void instance_count(struct walk *w, const char *key, __u64 old, __u64 new)
@@ -91,6 +91,8 @@ static void diff_instance(struct walk *w, const struct kv_config *old, const str
 		      new->n_interfaces, sizeof(*new->interfaces));
 	instance_list(w, "session_headers", old->session_headers, old->n_session_headers,
 		      new->session_headers, new->n_session_headers, sizeof(*new->session_headers));
+	instance_text(w, "user", old->user, new->user);
+	instance_text(w, "tenancy.header", old->tenant_header, new->tenant_header);
 	instance_count(w, "max_backends", old->max_backends, new->max_backends);
 	instance_count(w, "upstreams_per_backend", old->upstreams_per_backend,
 		       new->upstreams_per_backend);

@@ -12,6 +12,7 @@
 
 #define READ_PATH_LEN 160
 #define READ_QUOTE_LEN 96
+#define USER_CHARS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
 #define WORD_CHARS                                                                                 \
 	"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"                           \
 	"-._:[]"
@@ -108,6 +109,23 @@ static int read_headers(struct reader *r, const struct kv_raw_config *raw, struc
 	}
 	memcpy(config->session_headers, names.name, sizeof(names.name));
 	config->n_session_headers = names.n;
+	if (!raw->tenancy)
+		return 0;
+	if (kv_names_set_tenant(&names, raw->tenancy->header))
+		return bad_value(r, "tenancy.header", raw->tenancy->header);
+	memcpy(config->tenant_header, names.tenant, sizeof(names.tenant));
+	return 0;
+}
+
+/* Whether there is such a user is asked at start: a file may be checked elsewhere. */
+static int read_user(struct reader *r, const char *text, struct kv_config *config)
+{
+	if (!text)
+		return 0;
+	if (!*text || strlen(text) >= sizeof(config->user) || *text == '-' ||
+	    strspn(text, USER_CHARS) != strlen(text))
+		return bad_value(r, "user", text);
+	strcpy(config->user, text);
 	return 0;
 }
 
@@ -148,7 +166,8 @@ static int read_instance(struct reader *r, const struct kv_raw_config *raw,
 		?: read_number32(r, "max_clients", raw->max_clients, &config->max_clients)
 		?: read_number32(r, "max_prefixes", raw->max_prefixes, &config->max_prefixes)
 		?: read_number32(r, "max_sessions", raw->max_sessions, &config->max_sessions)
-		?: read_interfaces(r, raw, config) ?: read_headers(r, raw, config);
+		?: read_interfaces(r, raw, config) ?: read_headers(r, raw, config)
+		?: read_user(r, raw->user, config);
 	if (!err && config->upstreams_per_backend % 64)
 		return bad_value(r, "upstreams_per_backend", raw->upstreams_per_backend);
 	return err;

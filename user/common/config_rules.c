@@ -20,6 +20,10 @@ static const struct kv_config_rule rules[] = {
 	{"interfaces", NULL, 0, 0, "a name of an interface, up to 15 bytes"},
 	{"session_headers", NULL, 0, 0,
 	 "a header name, up to 31 bytes, that has no meaning in HTTP/1.1 framing"},
+	{"user", NULL, 0, 0, "the name of a user of this host, up to 31 letters, digits, - and _"},
+	{"header", NULL, 0, 0,
+	 "a header name, up to 31 bytes, that is no session header and has no meaning in HTTP/1.1 "
+	 "framing"},
 	{"max_backends", COUNT, 1, 256, "a whole number from 1 to 256"},
 	{"upstreams_per_backend", COUNT, 64, 1024, "a multiple of 64 from 64 to 1024"},
 	{"max_clients", COUNT, 64, 4194304, "a whole number from 64 to 4194304"},

@@ -62,12 +62,19 @@ static const cyaml_schema_field_t limit_fields[] = {
 	CYAML_FIELD_END,
 };
 
+static const cyaml_schema_field_t tenancy_fields[] = {
+	TEXT(struct kv_raw_tenancy, header, CYAML_FLAG_POINTER),
+	CYAML_FIELD_END,
+};
+
 static const cyaml_schema_field_t config_fields[] = {
 	TEXT(struct kv_raw_config, pin, OPTIONAL),
 	TEXT(struct kv_raw_config, control, OPTIONAL),
 	LIST(struct kv_raw_config, interfaces, OPTIONAL, &text_entry, 0, KV_CONFIG_INTERFACES),
 	LIST(struct kv_raw_config, session_headers, OPTIONAL, &text_entry, 0,
 	     KV_CONFIG_SESSION_HEADERS),
+	TEXT(struct kv_raw_config, user, OPTIONAL),
+	BELOW(struct kv_raw_config, tenancy, tenancy_fields),
 	TEXT(struct kv_raw_config, max_backends, OPTIONAL),
 	TEXT(struct kv_raw_config, upstreams_per_backend, OPTIONAL),
 	TEXT(struct kv_raw_config, max_clients, OPTIONAL),

@@ -36,6 +36,10 @@ struct kv_raw_timeouts {
 	char *connect;
 };
 
+struct kv_raw_tenancy {
+	char *header;
+};
+
 struct kv_raw_limits {
 	char *body;
 	char *memory;
@@ -51,6 +55,8 @@ struct kv_raw_config {
 	unsigned int interfaces_count;
 	char **session_headers;
 	unsigned int session_headers_count;
+	char *user;
+	struct kv_raw_tenancy *tenancy;
 	char *max_backends;
 	char *upstreams_per_backend;
 	char *max_clients;
