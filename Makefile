@@ -43,6 +43,7 @@ srcs      = $(wildcard $(1)/*.c)
 objs      = $(patsubst %.c,$(B)/%.o,$(call srcs,$(1)))
 LIB_O    := $(call objs,user/lib)
 COMMON_O := $(call objs,user/common)
+TOOLS_O  := $(call objs,tools/common)
 TOOLS    := $(notdir $(patsubst %/,%,$(dir $(wildcard tools/*/main.c))))
 UNITS    := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/test_*.c))
 FUZZERS  := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
@@ -97,6 +98,10 @@ $(B)/libcommon.a: $(COMMON_O)
 	$(call msg,AR,$@)
 	$(Q)rm -f $@ && ar rcs $@ $^
 
+$(B)/libtools.a: $(TOOLS_O)
+	$(call msg,AR,$@)
+	$(Q)rm -f $@ && ar rcs $@ $^
+
 $(B)/kvsteerd: $(call objs,user/agent) $(B)/libcommon.a $(B)/libkvsteer.a
 	$(call msg,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) $^ -o $@ $(LDLIBS)
@@ -105,7 +110,7 @@ $(B)/kvsteer: $(call objs,user/cli) $(B)/libcommon.a $(B)/libkvsteer.a
 	$(Q)$(CC) $(LDFLAGS) $^ -o $@ $(LDLIBS)
 
 define TOOL
-$$(B)/kv-$(1): $$(call objs,tools/$(1)) $$(B)/libkvsteer.a
+$$(B)/kv-$(1): $$(call objs,tools/$(1)) $$(B)/libtools.a $$(B)/libkvsteer.a
 	$$(call msg,LD,$$@)
 	$$(Q)$$(CC) $$(LDFLAGS) $$^ -o $$@ $$(LDLIBS)
 endef

@@ -115,7 +115,7 @@ void api_request(struct conn *c)
 		conn_error(c, 404, "this address answers /fault only");
 		return;
 	}
-	if (fault_take(c))
+	if (c->early ? tagged_request(c) : fault_take(c) || tagged_request(c))
 		return;
 	for (size_t i = 0; i < sizeof(routes) / sizeof(*routes); i++) {
 		if (!slice_is(r->path, routes[i].path))

@@ -53,7 +53,7 @@ void conn_rst(struct conn *c)
 	if (c->out.len && send(c->fd, buf_head(&c->out), c->out.len, MSG_NOSIGNAL) > 0)
 		c->out.len = 0;
 	setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &l, sizeof(l));
-	c->hup = true; /* freed by the event that we are in */
+	c->hup = c->rst = true; /* freed by the event that we are in */
 	if (!c->in_loop)
 		conn_free(c, "rst");
 }
@@ -62,6 +62,7 @@ void conn_rst(struct conn *c)
 static void conn_linger(struct conn *c)
 {
 	shutdown(c->fd, SHUT_WR);
+	log_event(c, "fin");
 	c->state = CONN_LINGER;
 	c->last_ms = now_ms();
 	event_add(&c->rd, NULL);
@@ -199,6 +200,8 @@ static int conn_parse(struct conn *c, const char **ret_why, size_t *ret_total)
 		conn_interim(c, "HTTP/1.1 100 Continue\r\n\r\n");
 		c->continued = true;
 	}
+	if (!c->early)
+		tagged_early(c);
 	*ret_total = r->head_len + r->content_length;
 	if (!r->chunked) {
 		/* room at once: a large body is not copied while it grows */
@@ -235,7 +238,7 @@ static void conn_requests(struct conn *c)
 			conn_refuse(c, -err, why);
 		} else if (err > 0) {
 			conn_begin(c);
-			c->chunking = c->continued = false;
+			c->chunking = c->continued = c->early = false;
 			buf_drop(&c->in, total);
 		} else {
 			break;
@@ -270,7 +273,7 @@ void conn_run(struct conn *c)
 	}
 	c->in_loop = false;
 	if (c->hup) {
-		conn_free(c, "end");
+		conn_free(c, c->rst ? "rst" : "end");
 	} else if (c->paused && c->state == CONN_READ && !c->eof) {
 		c->paused = false;
 		event_add(&c->rd, NULL);
@@ -308,7 +311,7 @@ static void on_read(evutil_socket_t fd, short what, void *arg)
 	if (!n) {
 		c->eof = true;
 		event_del(&c->rd);
-		log_eof(c);
+		log_event(c, "eof");
 	}
 	c->in.len += n;
 	conn_run(c);

@@ -47,7 +47,7 @@ struct fault {
 enum fault_now { FAULT_NONE, FAULT_RESET, FAULT_CLOSE };
 
 struct stats {
-	uint64_t connections, accepted, requests, refused, aborted;
+	uint64_t connections, accepted, requests, refused, aborted, foreign_bytes;
 	uint64_t waiting, running;
 	uint64_t prompt_tokens, generation_tokens, queries, hits;
 	uint64_t ttft_count;
@@ -101,7 +101,7 @@ struct conn {
 	struct buf in, out;
 	struct request req; /* slices are valid until its handler returns */
 	struct chunks chunks;
-	bool chunking, continued, eof, hup, keep_alive, head_only, in_loop, paused;
+	bool chunking, continued, early, eof, hup, keep_alive, head_only, in_loop, paused, rst;
 	uint64_t n_requests;
 	int64_t last_ms; /* last activity, CLOCK_MONOTONIC */
 	/* for the log */
@@ -136,6 +136,10 @@ const char *status_text(int status);
 
 /* api.c: a whole request has arrived */
 void api_request(struct conn *c);
+/* tagged.c: false if the request has no tag */
+bool tagged_request(struct conn *c);
+/* The head has come: answers at once if it asks for that, and sets early. */
+void tagged_early(struct conn *c);
 /* bytes.c, completion.c, fault.c */
 void bytes_request(struct conn *c);
 void completion_request(struct conn *c, int api);
@@ -152,7 +156,7 @@ bool fault_take(struct conn *c);
 /* log.c */
 void log_accept(struct conn *c);
 void log_close(struct conn *c, const char *how);
-void log_eof(struct conn *c);
+void log_event(struct conn *c, const char *event);
 void log_request(struct conn *c);
 void log_bad(struct conn *c, const char *why);
 void log_answer(struct conn *c);

@@ -39,6 +39,7 @@ void metrics_request(struct conn *c)
 	one(c, &b, "kv_engine_malformed_total", "counter", s->refused);
 	one(c, &b, "kv_engine_aborted_total", "counter", s->aborted);
 	one(c, &b, "kv_engine_accepted_total", "counter", s->accepted);
+	one(c, &b, "kv_engine_foreign_bytes", "counter", s->foreign_bytes);
 	one(c, &b, "kv_engine_connections", "gauge", s->connections);
 	conn_answer(c, 200, "text/plain; version=0.0.4; charset=utf-8", buf_head(&b), b.len);
 	buf_free(&b);

@@ -4,8 +4,7 @@
  *
  * One thread, one epoll. Each connection sends a request, reads the whole answer and sends the
  * next. Whatever can be made before the clock starts is: bodies, tails, heads and KV-Prefix
- * headers. The reader of answers is written apart from kvsteer's own framing, which it would
- * otherwise only compare with itself.
+ * headers.
  */
 #ifndef KV_LOAD_H
 #define KV_LOAD_H
@@ -16,11 +15,12 @@
 #include <sys/uio.h>
 #include <xxhash.h>
 
+#include "../common/answer.h"
+
 #define LOAD_MAX_TARGETS 16
 #define LOAD_MAX_HEADERS 16
 #define LOAD_MAX_WATCHED 16
 #define LOAD_IOVS 5 /* head, chunk size, prompt, tail, last chunk */
-#define LOAD_HEAD_MAX 16384
 
 struct load_options {
 	struct sockaddr_storage targets[LOAD_MAX_TARGETS];
@@ -76,25 +76,18 @@ enum load_status {
 	LOAD_MORE,	/* the answer is not complete */
 	LOAD_DONE,	/* complete: the connection can take the next request */
 	LOAD_DONE_LAST, /* complete, and the connection ends with it */
-	LOAD_BAD,	/* not HTTP, or not what was asked for: response.error says why */
+	LOAD_BAD,	/* not HTTP, or not what was asked for: response.http.error says why */
 };
 
 struct load_response {
-	uint8_t state;
-	bool close;
-	bool sse_seen_done;
-	uint8_t sse_match; /* bytes of the line that match "data: [DONE]"; 255 when one did not */
-	int status;
-	uint64_t left;
-	uint64_t bytes;
+	struct answer http;
 	uint64_t events;
-	uint32_t head_len;
-	const char *error;
+	bool sse_seen_done;
+	uint8_t sse_match;  /* bytes of the line that match "data: [DONE]"; 255 when one did not */
 	XXH3_state_t *hash; /* NULL: not asked for */
-	char head[LOAD_HEAD_MAX];
 };
 
-void load_response_init(struct load_response *r);
+void load_response_init(struct load_response *r, const struct load_options *o);
 enum load_status load_response_feed(struct load_response *r, const struct load_options *o,
 				    const char *data, size_t len);
 /* The peer has closed. */

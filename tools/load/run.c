@@ -105,7 +105,7 @@ static void fail(struct run *run, struct conn *c, enum load_error kind, const ch
 
 	if (!errors_so_far(r))
 		snprintf(r->example, sizeof(r->example), "%s (status %d, body byte %llu)", what,
-			 c->response.status, (unsigned long long)c->response.bytes);
+			 c->response.http.status, (unsigned long long)c->response.http.bytes);
 	r->errors[kind]++;
 	close_conn(c);
 	finish(run, c);
@@ -144,7 +144,7 @@ static void record(struct run *run, struct conn *c, uint64_t now)
 		return;
 	r->latency_ns[r->n] = clamp32(now - c->start_ns);
 	r->first_ns[r->n++] = clamp32(c->first_ns - c->start_ns);
-	r->bytes_in += c->response.bytes;
+	r->bytes_in += c->response.http.bytes;
 	r->bytes_out += run->q->body_bytes;
 	r->events += c->response.events;
 }
@@ -184,7 +184,7 @@ static void start(struct run *run, struct conn *c)
 
 	c->sent = 0;
 	c->first_ns = 0;
-	load_response_init(&c->response);
+	load_response_init(&c->response, run->o);
 	if (!c->retried)
 		c->start_ns = load_now();
 	if (c->fd < 0) {
@@ -225,7 +225,7 @@ static void answered(struct run *run, struct conn *c, enum load_status status)
 	struct load_result *r = run->r;
 	uint64_t hash;
 
-	if (c->response.status < 200 || c->response.status > 299) {
+	if (c->response.http.status < 200 || c->response.http.status > 299) {
 		fail(run, c, LOAD_ERR_STATUS, "answer is an error");
 		return;
 	}
@@ -283,7 +283,7 @@ static void closed(struct run *run, struct conn *c, int err)
 	if (s == LOAD_DONE_LAST)
 		answered_and_on(run, c, s);
 	else
-		fail(run, c, LOAD_ERR_RESET, err ? strerror(err) : c->response.error);
+		fail(run, c, LOAD_ERR_RESET, err ? strerror(err) : c->response.http.error);
 }
 
 static void pull(struct run *run, struct conn *c)
@@ -300,7 +300,7 @@ static void pull(struct run *run, struct conn *c)
 			return;
 		}
 		if (!c->busy) {
-			c->response.status = 0;
+			c->response.http.status = 0;
 			fail(run, c, LOAD_ERR_ANSWER, "bytes without a request");
 			return;
 		}
@@ -308,7 +308,7 @@ static void pull(struct run *run, struct conn *c)
 			c->first_ns = load_now();
 		s = load_response_feed(&c->response, run->o, run->buffer, n);
 		if (s == LOAD_BAD) {
-			fail(run, c, LOAD_ERR_ANSWER, c->response.error);
+			fail(run, c, LOAD_ERR_ANSWER, c->response.http.error);
 			return;
 		}
 		if (s != LOAD_MORE) {
