@@ -63,16 +63,27 @@ KV_INLINE void kv_client_shift(struct kv_client *c, const struct kv_tuple *key, 
 	bpf_spin_unlock(&c->lock);
 }
 
-/* A new connection of the same tuple. While the old home socket lives it answers for itself (RFC
- * 5961, section 4); when it is gone, so are its shifts. */
-static __noinline int kv_client_syn(struct __sk_buff *skb, const struct kv_packet *p,
-				    struct kv_client *c)
+/* A segment that cannot be rewritten, of a connection whose numbers may be shifted. */
+static __noinline int kv_drop_odd(const struct kv_packet *p)
 {
+	kv_bump(p->odd & KV_ODD_FRAGMENT ? KV_CNT_drop_fragment : KV_CNT_drop_ip_options);
+	return TC_ACT_SHOT;
+}
+
+/* A new connection of the same tuple. While the old home socket lives it answers for itself (RFC
+ * 5961, section 4), of a lent one the pair does; when it is gone, so are its shifts and its pair.
+ */
+static __noinline int kv_client_syn(struct __sk_buff *skb, struct kv_packet *p, struct kv_client *c)
+{
+	bool lent = kv_read_once(c->state) == KV_CLIENT_LENT;
 	struct kv_home h = {};
 
-	if (c->state != KV_CLIENT_LENT && kv_home_read(skb, &p->key, &h))
-		bpf_map_delete_elem(&kv_clients, &p->key);
-	return TC_ACT_OK;
+	if (!kv_home_read(skb, &p->key, &h))
+		return !lent;
+	if (lent)
+		kv_client_orphaned(c, &p->key);
+	bpf_map_delete_elem(&kv_clients, &p->key);
+	return true;
 }
 
 /* The client's FIN went to a backend. Its home socket learns of it from the client's next empty
@@ -131,13 +142,11 @@ static __noinline int kv_client_ingress(struct __sk_buff *skb, struct kv_packet 
 	int act;
 
 	if (!c)
-		return p->payload_len && !p->fragment ? kv_express(skb, service, 0, 0) : KV_TO_HOME;
-	if (p->flags & KV_SYN)
-		return kv_client_syn(skb, p, c);
-	if (p->fragment) {
-		kv_bump(KV_CNT_drop_fragment);
-		return TC_ACT_SHOT;
-	}
+		return p->payload_len && !p->odd ? kv_express(skb, service, 0, 0) : KV_TO_HOME;
+	if (p->odd)
+		return kv_drop_odd(p);
+	if (p->flags & KV_SYN && kv_client_syn(skb, p, c))
+		return TC_ACT_OK;
 	/* A first look without the lock; kv_from_client looks again under it. */
 	if (kv_read_once(c->state) == KV_CLIENT_LENT && skb->tc_index != KV_TC_HOME_ACK) {
 		act = kv_from_client(skb, p, c);
@@ -170,10 +179,8 @@ static __noinline int kv_upstream_ingress(struct __sk_buff *skb, struct kv_packe
 
 	if (!u)
 		return TC_ACT_OK;
-	if (p->fragment) {
-		kv_bump(KV_CNT_drop_fragment);
-		return TC_ACT_SHOT;
-	}
+	if (p->odd)
+		return kv_drop_odd(p);
 	if (u->state == KV_UP_LENT)
 		return kv_from_backend(skb, p, u, slot);
 	if (u->state == KV_UP_RELAY && p->payload_len && !(p->flags & KV_RST)) {
@@ -228,6 +235,10 @@ int kv_ingress(struct __sk_buff *skb)
 static __noinline int kv_home_egress(struct __sk_buff *skb, const struct kv_packet *p, __u32 rx,
 				     __u32 tx)
 {
+	if (!(tx | rx))
+		return TC_ACT_OK;
+	if (p->odd)
+		return kv_drop_odd(p);
 	if (kv_rewrite_home(skb, p, tx, rx)) {
 		kv_bump(KV_CNT_drop_rewrite);
 		return TC_ACT_SHOT;

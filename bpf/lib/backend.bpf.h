@@ -136,6 +136,10 @@ KV_INLINE void kv_backend_look(struct kv_client *c, const struct kv_packet *p,
 			kv_probe_backend(pair, p, &s->out);
 		return;
 	}
+	if (p->flags & KV_SYN) {
+		kv_drop(s, KV_CNT_drop_stale);
+		return;
+	}
 	pair->backend_ns = p->now;
 	/* Bytes of the answer to an earlier client of this upstream: never to this one. */
 	if (kv_seq_before(v->cseq, pair->resp_start) && p->payload_len) {

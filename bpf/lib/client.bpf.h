@@ -26,6 +26,23 @@ KV_INLINE void kv_client_reset(struct kv_client *c, const struct kv_packet *p, s
 	s->verdict = KV_V_HOME;
 }
 
+/* The home socket of a lent client is gone, and its tuple is to be another connection's. */
+static __noinline void kv_client_orphaned(struct kv_client *c, const struct kv_tuple *key)
+{
+	struct kv_ended end = {.event = KV_EVENT_CLIENT_GONE};
+	bool ended = false;
+
+	bpf_spin_lock(&c->lock);
+	if (c->state == KV_CLIENT_LENT && kv_tuple_equal(&c->key, key)) {
+		end.failed = !(c->pair.seen & KV_SEEN_RESPONSE);
+		kv_pair_end(c, &end, c->pair.req_sent, c->pair.resp_sent, KV_CLIENT_AGENT);
+		ended = true;
+	}
+	bpf_spin_unlock(&c->lock);
+	if (ended)
+		kv_pair_settle(&end, key);
+}
+
 /* The payload: what of it belongs to this request. */
 KV_INLINE void kv_client_payload(struct kv_pair *pair, const struct kv_packet *p, struct kv_step *s)
 {
@@ -70,6 +87,12 @@ KV_INLINE void kv_client_step(struct kv_client *c, const struct kv_packet *p, __
 	s->gen = pair->gen;
 	if (p->flags & KV_RST) {
 		kv_client_reset(c, p, s);
+		return;
+	}
+	if (p->flags & KV_SYN) {
+		/* It has forgotten this connection, or is another: RFC 5961, section 4.2. */
+		s->verdict = KV_V_CHALLENGE;
+		kv_probe_client(pair, p, &s->out);
 		return;
 	}
 	if (kv_seq_after(p->ack, pair->resp_sent) || !(p->flags & KV_ACK)) {

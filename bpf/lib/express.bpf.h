@@ -91,9 +91,7 @@ KV_INLINE int kv_express_lend(struct kv_client *c, const struct kv_packet *p,
 	int err = -1;
 
 	bpf_spin_lock(&c->lock);
-	/* Only an entry just made has no key yet. */
-	if (c->state == KV_CLIENT_HOME && (!c->key.peer_port || kv_tuple_equal(&c->key, &p->key))) {
-		c->key = p->key;
+	if (c->state == KV_CLIENT_HOME && kv_tuple_equal(&c->key, &p->key)) {
 		c->state = KV_CLIENT_LENT;
 		c->ifindex = ifindex;
 		c->path = ifindex == kv_config.lo_ifindex ? KV_PATH_LOCAL : 0;
@@ -165,7 +163,7 @@ static __noinline int kv_express_send(struct __sk_buff *skb, struct kv_packet *p
 		return KV_TO_HOME;
 	uh = &scratch->upstream_home;
 	out = &scratch->step.out;
-	c = kv_client_get(&p->key);
+	c = kv_client_get(scratch, &p->key);
 	if (!c)
 		return kv_leave(&p->key, KV_CNT_agent_clients_full);
 	slot = kv_claim(skb, backend, &p->key, uh);

@@ -6,6 +6,7 @@
 #ifndef KVSTEER_HOME_BPF_H
 #define KVSTEER_HOME_BPF_H
 
+#include "compat.bpf.h"
 #include "maps.bpf.h"
 #include "packet.bpf.h"
 
@@ -75,7 +76,8 @@ KV_GLOBAL int kv_home_read(struct __sk_buff *skb, const struct kv_tuple *key, st
 		h->options =
 			(BPF_CORE_READ_BITFIELD(tp, rx_opt.tstamp_ok) ? KV_OPT_TIMESTAMPS : 0) |
 			(BPF_CORE_READ_BITFIELD(tp, rx_opt.sack_ok) ? KV_OPT_SACK : 0) |
-			(tp->ecn_flags & 1 ? KV_OPT_ECN : 0);
+			(tp->ecn_flags & 1 ? KV_OPT_ECN : 0) |
+			(kv_compat_usec_ts(tp) ? KV_OPT_USEC : 0);
 		h->established = state == TCP_ESTABLISHED;
 		h->out_of_order = tp->out_of_order_queue.rb_node != NULL;
 		err = state == TCP_LISTEN ? -1 : 0;

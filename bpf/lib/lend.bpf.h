@@ -12,16 +12,16 @@
 
 #define KV_CLAIM_TRIES 4
 
-static const __u8 kv_no_client[sizeof(struct kv_client)] __attribute__((aligned(8)));
-
 /* The client's entry, made if there is none yet; NULL: the map is full. */
-KV_INLINE struct kv_client *kv_client_get(const struct kv_tuple *key)
+KV_INLINE struct kv_client *kv_client_get(struct kv_scratch *scratch, const struct kv_tuple *key)
 {
 	struct kv_client *c = bpf_map_lookup_elem(&kv_clients, key);
 
 	if (c)
 		return c;
-	bpf_map_update_elem(&kv_clients, key, kv_no_client, BPF_NOEXIST);
+	__builtin_memcpy(scratch->fresh_client + offsetof(struct kv_client, key), key,
+			 sizeof(*key));
+	bpf_map_update_elem(&kv_clients, key, scratch->fresh_client, BPF_NOEXIST);
 	return bpf_map_lookup_elem(&kv_clients, key);
 }
 
@@ -106,7 +106,8 @@ KV_INLINE enum kv_counter kv_mismatch(const struct kv_tuple *client, const struc
 	if (client_local && !upstream_local && kv_is_mapped(client->local))
 		return KV_CNT_agent_local_client;
 	/* Never send an option that a side did not negotiate. */
-	if ((ch->options ^ uh->options) & (KV_OPT_TIMESTAMPS | KV_OPT_SACK))
+	if ((ch->options ^ uh->options) & (KV_OPT_TIMESTAMPS | KV_OPT_SACK) ||
+	    (ch->options | uh->options) & KV_OPT_USEC)
 		return KV_CNT_agent_options;
 	/* Each side sends by the MSS that our socket announced to it; the other must be able to
 	 * take it. A path that is narrower still answers with ICMP, to a home socket that does not

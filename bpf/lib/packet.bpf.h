@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* A TCP segment as we look at it: Ethernet, IPv4 without options or IPv6 without extension headers.
+/*
+ * A TCP segment as we look at it: Ethernet, IPv4 without options or IPv6 without extension headers.
+ * Others are recognised (odd), so that none reaches a socket with numbers that are not its own.
  */
 #ifndef KVSTEER_PACKET_BPF_H
 #define KVSTEER_PACKET_BPF_H
@@ -20,6 +22,9 @@
 
 #define KV_MAPPED kv_htonl(0xffff) /* word 2 of ::ffff:a.b.c.d */
 
+#define KV_ODD_FRAGMENT 1
+#define KV_ODD_OPTIONS 2
+
 struct kv_packet {
 	__u64 now;	     /* CLOCK_MONOTONIC, ns: one reading for all that this packet does */
 	struct kv_tuple key; /* local is this host's side */
@@ -31,7 +36,7 @@ struct kv_packet {
 	__u16 window; /* as in the header */
 	__u8 flags;
 	__u8 ipv6;
-	__u8 fragment;
+	__u8 odd; /* KV_ODD_*: never rewritten */
 	__u8 ecn; /* the IP header's ECN bits */
 };
 
@@ -89,6 +94,41 @@ KV_INLINE int kv_packet_tcp(struct kv_packet *p, const struct tcphdr *tcp, __u32
 	return 0;
 }
 
+/* IPv4 options: tcp is read from behind them. */
+static __noinline int kv_packet_behind4(struct __sk_buff *skb, struct kv_packet *p, __u8 first,
+					struct tcphdr *tcp)
+{
+	__u32 len = (first & 15) * 4;
+
+	if (first >> 4 != 4 || len < sizeof(struct iphdr))
+		return -1;
+	p->odd |= KV_ODD_OPTIONS;
+	p->l4 = KV_ETH_LEN + len;
+	return bpf_skb_load_bytes(skb, p->l4, tcp, sizeof(*tcp));
+}
+
+#define KV_IPV6_HEADERS 4 /* extension headers that are looked behind */
+
+/* IPv6 extension headers (RFC 8200, section 4). */
+static __noinline int kv_packet_behind6(struct __sk_buff *skb, struct kv_packet *p, __u8 next,
+					struct tcphdr *tcp)
+{
+	__u8 head[2];
+
+	for (int i = 0; i < KV_IPV6_HEADERS && next != KV_IPPROTO_TCP; i++) {
+		if (next != 0 && next != 43 && next != 44 && next != 60)
+			return -1;
+		if (bpf_skb_load_bytes(skb, p->l4, head, sizeof(head)))
+			return -1;
+		p->odd |= next == 44 ? KV_ODD_FRAGMENT : KV_ODD_OPTIONS;
+		p->l4 += next == 44 ? 8 : (head[1] + 1) * 8;
+		next = head[0];
+	}
+	if (next != KV_IPPROTO_TCP)
+		return -1;
+	return bpf_skb_load_bytes(skb, p->l4, tcp, sizeof(*tcp));
+}
+
 /* 0: a TCP segment, p filled. -1: something else, for the stack. */
 KV_GLOBAL int kv_packet_parse(struct __sk_buff *skb, struct kv_packet *p, bool ingress)
 {
@@ -104,34 +144,37 @@ KV_GLOBAL int kv_packet_parse(struct __sk_buff *skb, struct kv_packet *p, bool i
 
 		if (kv_load_headers(skb, &h))
 			return -1;
-		if (*(__u8 *)&h.ip != 0x45 || h.ip.protocol != KV_IPPROTO_TCP)
+		if (h.ip.protocol != KV_IPPROTO_TCP)
 			return -1;
 		p->ipv6 = 0;
 		p->ecn = h.ip.tos & 3;
-		p->fragment = (h.ip.frag_off & kv_htons(0x3fff)) != 0;
+		p->odd = h.ip.frag_off & kv_htons(0x3fff) ? KV_ODD_FRAGMENT : 0;
 		p->l4 = KV_ETH_LEN + sizeof(struct iphdr);
+		if (*(__u8 *)&h.ip != 0x45 && kv_packet_behind4(skb, p, *(__u8 *)&h.ip, &h.tcp))
+			return -1;
 		kv_mapped(p->key.local, ingress ? h.ip.daddr : h.ip.saddr);
 		kv_mapped(p->key.peer, ingress ? h.ip.saddr : h.ip.daddr);
 		/* total length 0: BIG TCP, the length is the packet's */
 		len = kv_ntohs(h.ip.tot_len);
 		if (!len)
 			len = skb->len - KV_ETH_LEN;
-		if (len < sizeof(struct iphdr) || len > skb->len - KV_ETH_LEN)
+		if (len < p->l4 - KV_ETH_LEN || len > skb->len - KV_ETH_LEN)
 			return -1;
-		return kv_packet_tcp(p, &h.tcp, len - sizeof(struct iphdr), ingress);
+		return kv_packet_tcp(p, &h.tcp, len - (p->l4 - KV_ETH_LEN), ingress);
 	}
 	if (skb->protocol == kv_htons(KV_ETH_P_IPV6)) {
 		struct kv_headers6 h;
-		__u32 len;
+		__u32 len, behind;
 
 		if (kv_load_headers(skb, &h))
 			return -1;
-		if (h.ip.nexthdr != KV_IPPROTO_TCP)
-			return -1;
 		p->ipv6 = 1;
 		p->ecn = h.ip.flow_lbl[0] >> 4 & 3;
-		p->fragment = 0;
+		p->odd = 0;
 		p->l4 = KV_ETH_LEN + sizeof(struct ipv6hdr);
+		if (h.ip.nexthdr != KV_IPPROTO_TCP &&
+		    kv_packet_behind6(skb, p, h.ip.nexthdr, &h.tcp))
+			return -1;
 		if (ingress) {
 			__builtin_memcpy(p->key.local, h.ip.daddr, 16);
 			__builtin_memcpy(p->key.peer, h.ip.saddr, 16);
@@ -141,10 +184,11 @@ KV_GLOBAL int kv_packet_parse(struct __sk_buff *skb, struct kv_packet *p, bool i
 		}
 		len = kv_ntohs(h.ip.payload_len);
 		if (!len)
-			len = skb->len - p->l4;
-		if (len > skb->len - p->l4)
+			len = skb->len - KV_ETH_LEN - sizeof(struct ipv6hdr);
+		behind = p->l4 - KV_ETH_LEN - sizeof(struct ipv6hdr);
+		if (len < behind || len - behind > skb->len - p->l4)
 			return -1;
-		return kv_packet_tcp(p, &h.tcp, len, ingress);
+		return kv_packet_tcp(p, &h.tcp, len - behind, ingress);
 	}
 	return -1;
 }

@@ -110,6 +110,8 @@ KV_GLOBAL int kv_rewrite_apply(struct __sk_buff *skb, const struct kv_packet *p,
 	tcp->flags = r->flags;
 	if (len > 20) {
 		kv_tcp_options_scan(h->new + 20, len - 20, &options);
+		if (options.odd)
+			return -1;
 		if (r->timestamps)
 			kv_tcp_ts_set(h->new + 20, &options, kv_tsval(p->now, r->tsoff), r->tsecr);
 		kv_tcp_sack_add(h->new + 20, &options, r->ack_delta);

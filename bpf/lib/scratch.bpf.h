@@ -54,6 +54,8 @@ struct kv_scratch {
 	struct kv_step step;
 	struct kv_home client_home;
 	struct kv_home upstream_home;
+	/* a struct kv_client, whose lock may not lie here; but for the key it stays zero */
+	__u8 fresh_client[sizeof(struct kv_client)] __attribute__((aligned(8)));
 };
 
 KV_MAP(kv_scratch, BPF_MAP_TYPE_PERCPU_ARRAY, 1, __u32, struct kv_scratch, 0);

@@ -65,6 +65,7 @@
 	X(drop_race, "another CPU changed the pair meanwhile; TCP sends the segment again")        \
 	X(drop_rewrite, "packet of a lent pair that could not be rewritten")                       \
 	X(drop_fragment, "IP fragment of a flow whose sequence numbers are shifted")               \
+	X(drop_ip_options, "IP options or extension headers, on a connection that has been lent")  \
 	X(drop_after_response, "bytes behind the end of a response")                               \
 	X(trimmed, "segments cut at the end of the request")                                       \
 	/* steering */                                                                             \
@@ -84,12 +85,22 @@
 	X(agent_bad_gateway, "502 answers")                                                        \
 	X(agent_unavailable, "503 answers")                                                        \
 	X(agent_timeout, "504 answers")                                                            \
+	X(agent_request_timeout, "408 answers: request not here in time")                          \
+	X(agent_memory_waits, "clients not read for a while: limits.memory reached")               \
+	X(agent_memory_waits_address, "clients not read for a while: limits.memory_per_address")   \
 	X(agent_events_lost, "events from the kernel lost: ring buffer full")                      \
 	X(upstreams_opened, "upstream connections opened")                                         \
 	X(upstreams_closed, "upstream connections closed")                                         \
 	X(upstreams_failed, "upstream connections that could not be opened")                       \
+	X(upstreams_all_busy, "requests that waited: all upstreams_per_backend in use")            \
+	X(upstreams_out_of_files, "upstream connections not opened: out of open files")            \
+	X(upstreams_out_of_ports, "upstream connections not opened: no local port free")           \
+	X(upstreams_out_of_memory, "upstream connections not opened: out of memory")               \
 	X(clients_accepted, "client connections accepted")                                         \
-	X(clients_refused, "client connections refused: limit reached")
+	X(clients_refused, "client connections refused: limit reached")                            \
+	X(clients_refused_address, "client connections refused: limits.clients_per_address")       \
+	X(clients_out_of_files, "client connections refused: open files kept for upstreams")       \
+	X(accepts_put_off, "accepting put off for a second: out of files or memory")
 /* clang-format on */
 
 enum kv_counter {

@@ -221,6 +221,7 @@ enum kv_client_state {
 #define KV_OPT_TIMESTAMPS 1u
 #define KV_OPT_SACK 2u
 #define KV_OPT_ECN 4u
+#define KV_OPT_USEC 8u /* timestamps in microseconds: never lent */
 
 /* kv_pair.seen */
 #define KV_SEEN_CLIENT_FIN 1u
