@@ -97,23 +97,29 @@ static int open_loop(struct agent *agent)
 }
 
 /* Every connection is a descriptor. What would not fit is told, not refused: an administrator may
- * know that so many never come. */
-static void raise_open_files(const struct kv_config *config)
+ * know that so many never come. When they come, clients get what upstreams leave, but half: without
+ * upstreams no client can be served. */
+static void raise_open_files(struct agent *agent)
 {
-	__u64 need = config->limits.clients + OTHER_FILES;
+	const struct kv_config *config = agent->config;
+	__u64 clients = config->limits.clients, upstreams = OTHER_FILES, files;
 	struct rlimit limit;
 
 	for (__u32 i = 0; i < config->n_services; i++)
-		need += (__u64)config->services[i].n_backends * config->upstreams_per_backend;
+		upstreams += (__u64)config->services[i].n_backends * config->upstreams_per_backend;
+	agent->file_clients = UINT32_MAX;
 	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
 		return;
 	limit.rlim_cur = limit.rlim_max;
 	if (setrlimit(RLIMIT_NOFILE, &limit) < 0)
 		getrlimit(RLIMIT_NOFILE, &limit);
-	if (need > limit.rlim_cur)
-		kv_warn("open files: the limit of %llu is below the %llu of limits.clients and all "
-			"upstreams: raise it (ulimit -Hn, LimitNOFILE=) or lower limits.clients",
-			(unsigned long long)limit.rlim_cur, (unsigned long long)need);
+	files = limit.rlim_cur;
+	if (clients + upstreams <= files)
+		return;
+	kv_warn("open files: the limit of %llu is below the %llu of limits.clients and all "
+		"upstreams: raise it (ulimit -Hn, LimitNOFILE=) or lower limits.clients",
+		(unsigned long long)files, (unsigned long long)(clients + upstreams));
+	agent->file_clients = upstreams < files / 2 ? files - upstreams : files / 2;
 }
 
 int agent_open(struct agent *agent, struct kv_config *config)
@@ -164,7 +170,7 @@ int agent_open(struct agent *agent, struct kv_config *config)
 	if (!err)
 		err = clock_open(agent);
 	if (!err)
-		raise_open_files(config);
+		raise_open_files(agent);
 	return err;
 }
 

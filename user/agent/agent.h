@@ -7,6 +7,7 @@
  *	service, listen		services and backends; accepting
  *	pool, upstream		connections to backends
  *	client, waiting		connections of clients, and for what they wait
+ *	address, buffer		what each client address has of them, and of memory
  *	request, head, relay	the agent lane: request in and decided; request out, response back
  *	entry, steer		what agent and kernel do together, per client and per decision
  *	tenancy			tenants' hashes apart
@@ -24,6 +25,7 @@
 #include <sys/queue.h>
 
 #include "agent/attach.h"
+#include "agent/buffer.h"
 #include "agent/dataplane.h"
 #include "agent/lock.h"
 #include "common/config.h"
@@ -62,7 +64,10 @@ struct agent {
 	struct client_list dead;     /* freed when the handlers of this turn have returned */
 	struct client_list rechecks; /* read event taken out for a moment */
 	__u32 n_clients;
-	__u64 memory;		    /* bytes of requests and responses held */
+	__u32 file_clients;	    /* as many as open files allow */
+	struct account memory;	    /* of requests and responses held */
+	void *address_tree;	    /* tsearch(3), by address */
+	bool missed;		    /* events of clients that could not be accepted */
 	struct client_list hopeful; /* all backends down: wait for what a new try brings */
 	__u32 n_hopeful;
 	struct client_list starved; /* not read: limits.memory is reached */

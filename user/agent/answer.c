@@ -59,6 +59,12 @@ void answer_refuse(struct client *c, int status, const char *code, const char *m
 	answer_error(c, status, code, message);
 }
 
+void answer_too_slow(struct client *c)
+{
+	count(&c->agent->dp, agent_request_timeout);
+	answer_refuse(c, 408, "request_timeout", "the request did not arrive in time");
+}
+
 void answer_unavailable(struct client *c, const char *message)
 {
 	count(&c->agent->dp, agent_unavailable);

@@ -5,7 +5,13 @@
 
 #include "agent/buffer.h"
 
-int buffer_reserve(struct buffer *b, size_t size, __u64 *charged)
+static void charge(struct account *account, __u64 bytes)
+{
+	for (; account; account = account->above)
+		account->used += bytes;
+}
+
+int buffer_reserve(struct buffer *b, size_t size, struct account *account)
 {
 	char *data;
 
@@ -14,15 +20,15 @@ int buffer_reserve(struct buffer *b, size_t size, __u64 *charged)
 	data = realloc(b->data, size);
 	if (!data)
 		return -ENOMEM;
-	*charged += size - b->size;
+	charge(account, size - b->size);
 	b->data = data;
 	b->size = size;
 	return 0;
 }
 
-int buffer_append(struct buffer *b, const void *data, size_t len, __u64 *charged)
+int buffer_append(struct buffer *b, const void *data, size_t len, struct account *account)
 {
-	int err = buffer_reserve(b, b->len + len, charged);
+	int err = buffer_reserve(b, b->len + len, account);
 
 	if (err)
 		return err;
@@ -37,9 +43,9 @@ void buffer_consume(struct buffer *b, size_t n)
 	memmove(b->data, b->data + n, b->len);
 }
 
-void buffer_free(struct buffer *b, __u64 *charged)
+void buffer_free(struct buffer *b, struct account *account)
 {
-	*charged -= b->size;
+	charge(account, -b->size);
 	free(b->data);
 	*b = (struct buffer){};
 }

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Bytes held for a client; what is allocated is charged to one sum, limits.memory's. */
+/* Bytes held for a client; what is allocated is charged to its address, and so to the agent. */
 #ifndef AGENT_BUFFER_H
 #define AGENT_BUFFER_H
 
 #include <stddef.h>
 
 #include <linux/types.h>
+
+/* Bytes allocated; those of a part are also those of the whole. */
+struct account {
+	__u64 used;
+	struct account *above;
+};
 
 struct buffer {
 	char *data;
@@ -14,10 +20,10 @@ struct buffer {
 };
 
 /* Room for exactly size bytes in all, unless there is more already. */
-int buffer_reserve(struct buffer *b, size_t size, __u64 *charged);
-int buffer_append(struct buffer *b, const void *data, size_t len, __u64 *charged);
+int buffer_reserve(struct buffer *b, size_t size, struct account *account);
+int buffer_append(struct buffer *b, const void *data, size_t len, struct account *account);
 /* The first n bytes have been used. */
 void buffer_consume(struct buffer *b, size_t n);
-void buffer_free(struct buffer *b, __u64 *charged);
+void buffer_free(struct buffer *b, struct account *account);
 
 #endif

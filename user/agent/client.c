@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "agent/address.h"
 #include "agent/client.h"
 #include "agent/pool.h"
 #include "agent/relay.h"
@@ -71,7 +72,7 @@ void client_free_request(struct client *c)
 	if (c->in.len > used)
 		buffer_consume(&c->in, used);
 	else
-		buffer_free(&c->in, &c->agent->memory);
+		buffer_free(&c->in, &c->address->memory);
 	free(c->request);
 	c->request = NULL;
 }
@@ -125,10 +126,11 @@ static void client_end(struct client *c, bool reset)
 	if (reset)
 		setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
 	close(c->fd);
-	buffer_free(&c->in, &agent->memory);
-	buffer_free(&c->out, &agent->memory);
+	buffer_free(&c->in, &c->address->memory);
+	buffer_free(&c->out, &c->address->memory);
 	tdelete(c, &agent->client_tree, compare);
 	agent->n_clients--;
+	address_release(agent, c->address);
 	sweep_tuple(agent, &c->key);
 	/* Handlers further up may still hold c. */
 	c->phase = CLIENT_DEAD;
@@ -197,7 +199,7 @@ int client_send(struct client *c, const char *data, size_t len, int flags)
 	}
 	if ((size_t)n == len)
 		return 0;
-	err = buffer_append(&c->out, data + n, len - n, &c->agent->memory);
+	err = buffer_append(&c->out, data + n, len - n, &c->address->memory);
 	if (!err)
 		event_add(&c->write, NULL);
 	return err;
@@ -230,7 +232,7 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
 		event_add(&c->write, NULL);
 		return;
 	}
-	buffer_free(&c->out, &c->agent->memory);
+	buffer_free(&c->out, &c->address->memory);
 	if (c->phase == CLIENT_RELAYING)
 		relay_client_writable(c);
 	else if (c->phase == CLIENT_ANSWERING)
@@ -280,41 +282,107 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 	}
 }
 
-void client_accept(struct agent *agent, __u32 service, int fd, const struct sockaddr *peer)
+static struct client *client_new(struct agent *agent, int fd, const struct sockaddr *peer)
 {
 	struct sockaddr_storage local;
 	socklen_t len = sizeof(local);
 	struct kv_addr a, b;
-	struct client *c = NULL;
+	struct client *c;
 
-	if (agent->n_clients >= agent->config->limits.clients)
-		goto refuse;
 	if (getsockname(fd, (struct sockaddr *)&local, &len) < 0 ||
 	    kv_addr_from_sockaddr((struct sockaddr *)&local, &a) || kv_addr_from_sockaddr(peer, &b))
-		goto refuse;
+		return NULL;
 	c = calloc(1, sizeof(*c));
 	if (!c)
-		goto refuse;
+		return NULL;
 	c->agent = agent;
 	c->fd = fd;
-	c->service = service;
 	memcpy(c->key.local, a.addr, sizeof(c->key.local));
 	memcpy(c->key.peer, b.addr, sizeof(c->key.peer));
 	c->key.local_port = a.port;
 	c->key.peer_port = b.port;
+	c->address = address_take(agent, c->key.peer);
+	if (!c->address) {
+		free(c);
+		return NULL;
+	}
+	return c;
+}
+
+static void client_delete(struct client *c)
+{
+	address_release(c->agent, c->address);
+	free(c);
+}
+
+/* By RST: at once, without anything kept of it, and nobody takes it for an answer. */
+static void refuse(int fd)
+{
+	struct linger linger = {.l_onoff = 1, .l_linger = 0};
+
+	setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
+	close(fd);
+}
+
+static void client_refuse(struct client *c)
+{
+	refuse(c->fd);
+	sweep_tuple(c->agent, &c->key);
+	client_delete(c);
+}
+
+/* Over a limit; each has its counter. */
+static bool client_too_many(struct client *c)
+{
+	struct agent *agent = c->agent;
+	bool crowded = address_crowded(agent, c->address);
+	struct kv_client entry;
+
+	if (!crowded && agent->n_clients < agent->config->limits.clients &&
+	    agent->n_clients < agent->file_clients)
+		return false;
+	/* The kernel serves its first request already: that one has been let in. */
+	if (!entry_read(&agent->dp, &c->key, &entry) && entry.state == KV_CLIENT_LENT)
+		return false;
+	if (crowded)
+		count(&agent->dp, clients_refused_address);
+	else if (agent->n_clients >= agent->config->limits.clients)
+		count(&agent->dp, clients_refused);
+	else
+		count(&agent->dp, clients_out_of_files);
+	return true;
+}
+
+void client_accept(struct agent *agent, __u32 service, int fd, const struct sockaddr *peer)
+{
+	struct client *c = client_new(agent, fd, peer);
+	struct kv_client entry;
+
+	if (!c) {
+		count(&agent->dp, clients_refused);
+		refuse(fd);
+		return;
+	}
+	c->service = service;
+	if (client_too_many(c)) {
+		client_refuse(c);
+		return;
+	}
+	if (!tsearch(c, &agent->client_tree, compare)) {
+		count(&agent->dp, clients_refused);
+		client_refuse(c);
+		return;
+	}
 	event_assign(&c->read, agent->base, fd, EV_READ | EV_PERSIST, on_readable, c);
 	event_assign(&c->write, agent->base, fd, EV_WRITE, on_writable, c);
-	if (!tsearch(c, &agent->client_tree, compare))
-		goto refuse;
 	TAILQ_INSERT_TAIL(&agent->clients, c, link);
 	agent->n_clients++;
 	count(&agent->dp, clients_accepted);
 	client_idle(c);
-	return;
-refuse:
-	count(&agent->dp, clients_refused);
-	free(c);
-	close(fd);
+	/* The kernel may have served it, and told us of its end, when it could not be accepted. */
+	if (agent->missed && !entry_read(&agent->dp, &c->key, &entry) &&
+	    entry.state == KV_CLIENT_AGENT)
+		sweep_ended(c, &entry.pair);
 }
 
 void clients_close_all(struct agent *agent)

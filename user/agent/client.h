@@ -36,6 +36,7 @@ struct request {
 	struct kv_framing body;	    /* chunked: where it ends */
 	struct kv_framing response; /* where that ends */
 	size_t framed;		    /* chunked: bytes the framing has seen */
+	size_t timed;		    /* bytes that were here when the deadline was set */
 	size_t len;		    /* head and body as forwarded: the first bytes of client.in */
 	size_t sent;		    /* of them, to the upstream */
 	bool have_head;
@@ -52,6 +53,7 @@ struct client {
 	int fd;
 	__u32 service;
 	struct kv_tuple key;
+	struct address *address;
 	enum client_phase phase;
 	bool read_on;	   /* read event is in the loop */
 	bool eof;	   /* the client has sent its FIN */
@@ -107,7 +109,8 @@ bool clients_waiting(const struct agent *agent);
  * there is nothing to wait for. */
 bool client_hopes(struct client *c);
 void client_recheck(struct client *c);
-void client_starve(struct client *c);
+/* err: of request_fits */
+void client_starve(struct client *c, int err);
 void clients_close_all(struct agent *agent);
 /* Frees the DEAD ones. */
 void clients_reap(struct agent *agent);

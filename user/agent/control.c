@@ -63,7 +63,7 @@ static int verb_status(struct call *call)
 				(double)(kv_now_ns() - agent->started_ns) / SECOND);
 	yyjson_mut_obj_add_bool(call->doc, call->out, "draining", agent->draining);
 	yyjson_mut_obj_add_uint(call->doc, call->out, "clients", agent->n_clients);
-	yyjson_mut_obj_add_uint(call->doc, call->out, "memory_bytes", agent->memory);
+	yyjson_mut_obj_add_uint(call->doc, call->out, "memory_bytes", agent->memory.used);
 	for (__u32 i = 0; i < KV_MAX_SERVICES; i++) {
 		const struct kv_service *service = &agent->dp.services[i];
 		yyjson_mut_val *entry, *listens;

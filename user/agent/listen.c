@@ -25,6 +25,22 @@ struct listener {
 	struct event event;
 };
 
+/* For a second: the kernel keeps them meanwhile, and serves those that it can serve alone. */
+static void listen_pause(struct listener *listener, int err)
+{
+	bool files = err == EMFILE || err == ENFILE;
+
+	count(&listener->agent->dp, accepts_put_off);
+	listener->agent->missed = true;
+	if (listener->paused)
+		return;
+	kv_warn("cannot accept: %s: %s", strerror(err),
+		files ? "raise the limit of open files (ulimit -n, LimitNOFILE=, fs.file-max)"
+		      : "the kernel has no memory for sockets (net.ipv4.tcp_mem)");
+	event_del(&listener->event);
+	listener->paused = true;
+}
+
 /* Up to n of them. */
 static void accept_some(struct listener *listener, int n)
 {
@@ -42,10 +58,7 @@ static void accept_some(struct listener *listener, int n)
 		if (errno == EAGAIN)
 			return;
 		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-			kv_warn("cannot accept: %s: raise the limit of open files (ulimit -n)",
-				strerror(errno));
-			event_del(&listener->event);
-			listener->paused = true;
+			listen_pause(listener, errno);
 			return;
 		}
 		/* Else this one connection failed before it was ours (accept(2)): next. */

@@ -11,6 +11,7 @@
 
 #include <kvsteer/framing.h>
 
+#include "agent/address.h"
 #include "agent/answer.h"
 #include "agent/entry.h"
 #include "agent/pool.h"
@@ -18,6 +19,8 @@
 #include "agent/request.h"
 #include "agent/steer.h"
 #include "common/log.h"
+
+#define RELAY_LITTLE 4096
 
 bool relay_is_mine(const struct client *c)
 {
@@ -199,7 +202,7 @@ static void relay_free_body(struct client *c)
 
 	if (!r->answered || r->sent < r->len || c->in.len > r->len)
 		return;
-	buffer_free(&c->in, &c->agent->memory);
+	buffer_free(&c->in, &c->address->memory);
 	r->len = 0;
 	r->sent = 0;
 }
@@ -253,6 +256,17 @@ void relay_start(struct client *c, struct upstream *up)
 
 /* ---- the response to the client ------------------------------------------------------ */
 
+/* What the client's socket does not take is held here: when memory is short, little. */
+static size_t relay_room(const struct client *c)
+{
+	const struct agent *agent = c->agent;
+
+	return agent->memory.used + SCRATCH_SIZE > agent->config->limits.memory ||
+			       address_full(agent, c->address, SCRATCH_SIZE)
+		       ? RELAY_LITTLE
+		       : SCRATCH_SIZE;
+}
+
 void relay_from_upstream(struct client *c)
 {
 	struct agent *agent = c->agent;
@@ -266,7 +280,7 @@ void relay_from_upstream(struct client *c)
 		upstream_watch(r->up, false);
 		return;
 	}
-	n = recv(r->up->fd, agent->scratch, SCRATCH_SIZE, 0);
+	n = recv(r->up->fd, agent->scratch, relay_room(c), 0);
 	if (n < 0 && errno == EAGAIN)
 		return;
 	if (n <= 0) {

@@ -7,6 +7,7 @@
 #include <kvsteer.h>
 #include <kvsteer/framing.h>
 
+#include "agent/address.h"
 #include "agent/answer.h"
 #include "agent/entry.h"
 #include "agent/events.h"
@@ -21,8 +22,9 @@
 #include "lib/query.h"
 
 #define FIRST_READ (16u << 10) /* holds any head that is accepted */
+#define HEAD_STEP 512u
+#define BODY_STEP (32u << 10) /* bytes that must come within timeouts.request */
 #define CHUNKED_STEP (64u << 10)
-#define STALL_TIME (60 * SECOND) /* for a client to send more of its request */
 
 /* ---- deciding ------------------------------------------------------------------------ */
 
@@ -171,6 +173,14 @@ static void request_body_framing(struct kv_framing *f)
 	kv_framing_run(f, &s, 0, s.len);
 }
 
+/* A head has this time in all, and so has each step of the body: who sends a byte now and then must
+ * not hold for long what others need. */
+static void request_time(struct client *c)
+{
+	c->request->timed = c->in.len;
+	c->deadline_ns = c->last_ns + c->agent->config->timeouts.request_ms * MS;
+}
+
 /* True if the head is there and accepted; the request may be gone otherwise. */
 static bool request_head(struct client *c)
 {
@@ -193,6 +203,7 @@ static bool request_head(struct client *c)
 	r->have_head = true;
 	c->close_after = !kv_request_persistent(&r->head);
 	request_edit(c);
+	request_time(c);
 	r->len = r->head.head_len + r->head.body_len;
 	r->framed = r->head.head_len;
 	if (r->head.chunked)
@@ -238,45 +249,89 @@ static void request_advance(struct client *c)
 		request_ready(c);
 }
 
+/* The buffer's size for the next read. */
+static size_t request_want(const struct client *c)
+{
+	const struct buffer *in = &c->in;
+
+	if (!c->request->head.chunked)
+		return c->request->len; /* no byte of a further request is read */
+	return in->len + CHUNKED_STEP > 2 * in->size   ? in->len + CHUNKED_STEP
+	       : in->len + CHUNKED_STEP / 2 > in->size ? 2 * in->size
+						       : in->size;
+}
+
+int request_fits(const struct client *c)
+{
+	const struct agent *agent = c->agent;
+	size_t want = request_want(c), more;
+
+	if (want <= FIRST_READ || want <= c->in.size)
+		return 0;
+	more = want - c->in.size;
+	if (address_full(agent, c->address, more))
+		return -EDQUOT;
+	return agent->memory.used + more > agent->config->limits.memory ? -ENOMEM : 0;
+}
+
 /* Room for the next read: its size, 0 if the client has to wait for memory. */
 static size_t request_room(struct client *c)
 {
 	struct request *r = c->request;
-	struct agent *agent = c->agent;
-	size_t want;
+	int err = request_fits(c);
 
-	if (!r->have_head)
-		want = FIRST_READ;
-	else if (!r->head.chunked)
-		want = r->len; /* no byte of a further request is read */
-	else
-		want = c->in.len + CHUNKED_STEP > 2 * c->in.size   ? c->in.len + CHUNKED_STEP
-		       : c->in.len + CHUNKED_STEP / 2 > c->in.size ? 2 * c->in.size
-								   : c->in.size;
 	/* What is promised to one request cannot be given to another: so each one that has been
 	 * let in can be read to its end. */
-	if (want > FIRST_READ && want > c->in.size &&
-	    agent->memory + want - c->in.size > agent->config->limits.memory) {
-		client_starve(c);
+	if (err) {
+		client_starve(c, err);
 		return 0;
 	}
-	if (buffer_reserve(&c->in, want, &agent->memory)) {
+	if (buffer_reserve(&c->in, request_want(c), &c->address->memory)) {
 		answer_unavailable(c, "out of memory");
 		return 0;
 	}
-	if (r->have_head && !r->head.chunked)
-		return r->len - c->in.len;
-	return c->in.size - c->in.len;
+	return (r->head.chunked ? c->in.size : r->len) - c->in.len;
+}
+
+/* By way of the scratch: a head that comes in bits takes no more than has come. */
+static ssize_t request_read_head(struct client *c)
+{
+	char *scratch = c->agent->scratch;
+	ssize_t n = recv(c->fd, scratch, FIRST_READ - c->in.len, 0);
+	size_t size;
+
+	if (n <= 0)
+		return n;
+	size = (c->in.len + n + HEAD_STEP - 1) & ~(size_t)(HEAD_STEP - 1);
+	if (buffer_reserve(&c->in, size, &c->address->memory) ||
+	    buffer_append(&c->in, scratch, n, &c->address->memory)) {
+		errno = ENOMEM;
+		return -1;
+	}
+	return n;
+}
+
+static ssize_t request_read_body(struct client *c, size_t room)
+{
+	ssize_t n = recv(c->fd, c->in.data + c->in.len, room, 0);
+
+	if (n > 0)
+		c->in.len += n;
+	return n;
 }
 
 void request_read(struct client *c)
 {
-	size_t room = request_room(c);
+	struct request *r = c->request;
+	size_t room = 0;
 	ssize_t n;
 
-	if (!room)
-		return;
-	n = recv(c->fd, c->in.data + c->in.len, room, 0);
+	if (r->have_head) {
+		room = request_room(c);
+		if (!room)
+			return;
+	}
+	n = r->have_head ? request_read_body(c, room) : request_read_head(c);
 	if (n < 0 && errno == EAGAIN)
 		return;
 	if (n <= 0) {
@@ -284,9 +339,9 @@ void request_read(struct client *c)
 		client_close(c);
 		return;
 	}
-	c->in.len += n;
 	c->last_ns = kv_now_ns();
-	c->deadline_ns = c->last_ns + STALL_TIME;
+	if (r->have_head && c->in.len - r->timed >= BODY_STEP)
+		request_time(c);
 	request_advance(c);
 }
 
@@ -299,7 +354,7 @@ static void request_start(struct client *c, const struct entry_copy *entry)
 	}
 	c->request->entry = *entry;
 	client_set_phase(c, CLIENT_READING);
-	c->deadline_ns = c->last_ns + STALL_TIME;
+	request_time(c);
 	if (c->in.len)
 		request_advance(c);
 }

@@ -9,6 +9,9 @@
 void request_begin(struct client *c);
 void request_next(struct client *c);
 void request_read(struct client *c);
+/* Whether what a client reads next of a body finds room: -EDQUOT: not at its address, -ENOMEM: not
+ * in the agent. */
+int request_fits(const struct client *c);
 /* Decides (again); exclude: backend that has just failed, or KV_NONE. */
 void request_decide(struct client *c, __u32 exclude);
 

@@ -137,9 +137,10 @@ static void sweep_client(struct client *c, __u64 now_ns)
 		sweep_idle(c, now_ns);
 		break;
 	case CLIENT_READING:
-		if (late && c->in.len)
-			answer_refuse(c, 408, "request_timeout",
-				      "the request did not arrive in time");
+		if (late && c->starving)
+			answer_unavailable(c, "no memory for this request in time");
+		else if (late && c->in.len)
+			answer_too_slow(c);
 		else if (late || (c->agent->draining && !c->in.len))
 			client_close(c);
 		break;
@@ -160,8 +161,7 @@ static void sweep_client(struct client *c, __u64 now_ns)
 	}
 }
 
-/* The pair has ended, and the event that said how is lost. */
-static void sweep_ended(struct client *c, const struct kv_pair *pair)
+void sweep_ended(struct client *c, const struct kv_pair *pair)
 {
 	if (!(pair->seen & KV_SEEN_RESPONSE))
 		answer_bad_gateway(c);

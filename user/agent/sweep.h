@@ -10,6 +10,8 @@ void sweep_close(struct agent *agent);
 /* This connection is closed: its entry is deleted when the kernel has forgotten it too, because
  * its last packets still need the sequence mapping. */
 void sweep_tuple(struct agent *agent, const struct kv_tuple *tuple);
+/* A client whose pair has ended, and the event that said how is lost. */
+void sweep_ended(struct client *c, const struct kv_pair *pair);
 /* Each second. */
 void sweep(struct agent *agent, __u64 now_ns);
 

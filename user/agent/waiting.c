@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Clients that wait: for an upstream, for a backend that comes back, for memory, for the kernel. */
+#include <errno.h>
+
 #include "agent/answer.h"
 #include "agent/client.h"
 #include "agent/clock.h"
@@ -65,13 +67,41 @@ void client_recheck(struct client *c)
 	}
 }
 
-void client_starve(struct client *c)
+void client_starve(struct client *c, int err)
 {
+	struct agent *agent = c->agent;
+
 	client_watch(c, false);
-	if (!c->starving) {
-		c->starving = true;
-		TAILQ_INSERT_TAIL(&c->agent->starved, c, starved);
-		clock_hurry(c->agent);
+	if (c->starving)
+		return;
+	if (err == -EDQUOT)
+		count(&agent->dp, agent_memory_waits_address);
+	else
+		count(&agent->dp, agent_memory_waits);
+	c->starving = true;
+	c->deadline_ns = kv_now_ns() + agent->config->timeouts.request_ms * MS;
+	TAILQ_INSERT_TAIL(&agent->starved, c, starved);
+	clock_hurry(agent);
+}
+
+/* In their order: a large one is not to wait for ever behind small ones. */
+static void client_feed(struct agent *agent)
+{
+	struct client *c, *next;
+
+	for (c = TAILQ_FIRST(&agent->starved); c; c = next) {
+		int err = request_fits(c);
+
+		next = TAILQ_NEXT(c, starved);
+		if (err == -EDQUOT)
+			continue;
+		if (err)
+			return;
+		TAILQ_REMOVE(&agent->starved, c, starved);
+		c->starving = false;
+		c->deadline_ns = kv_now_ns() + agent->config->timeouts.request_ms * MS;
+		client_watch(c, true);
+		request_read(c);
 	}
 }
 
@@ -102,12 +132,5 @@ void client_rechecks(struct agent *agent)
 		if (c->phase == CLIENT_WAITING && c->request->dispatch.backend == KV_NONE)
 			c->deadline_ns = deadline_ns;
 	}
-	/* Who still finds no room puts itself back into the list. */
-	TAILQ_CONCAT(&again, &agent->starved, starved);
-	while ((c = TAILQ_FIRST(&again))) {
-		TAILQ_REMOVE(&again, c, starved);
-		c->starving = false;
-		client_watch(c, true);
-		request_read(c);
-	}
+	client_feed(agent);
 }
