@@ -64,14 +64,14 @@ void log_close(struct conn *c, const char *how)
 	end(c, &b);
 }
 
-/* The client will send no more; it may still be there. */
-void log_eof(struct conn *c)
+/* "eof": the client will send no more, but may still be there; "fin": nor will we. */
+void log_event(struct conn *c, const char *event)
 {
 	struct buf b = {0};
 
 	if (!c->engine->opt->log)
 		return;
-	begin(c, &b, "eof");
+	begin(c, &b, event);
 	end(c, &b);
 }
 
