@@ -14,6 +14,7 @@ int apply_config(struct agent *agent, const char *name, const char *text, size_t
 int apply_backend_add(struct agent *agent, const char *service, struct kv_config_backend *backend,
 		      char *err, size_t errlen);
 int apply_backend_drain(struct agent *agent, const char *name, char *err, size_t errlen);
+int apply_backend_undrain(struct agent *agent, const char *name, char *err, size_t errlen);
 int apply_backend_remove(struct agent *agent, const char *name, char *err, size_t errlen);
 
 /* Whether all of it can be done; changes nothing but, perhaps, attaches to further interfaces. */

@@ -126,6 +126,16 @@ int apply_backend_drain(struct agent *agent, const char *name, char *err, size_t
 	return 0;
 }
 
+int apply_backend_undrain(struct agent *agent, const char *name, char *err, size_t errlen)
+{
+	__u32 id = backend_of(agent, name, err, errlen);
+
+	if (id == KV_NONE)
+		return -ENOENT;
+	backend_undrain(agent, id);
+	return 0;
+}
+
 int apply_backend_remove(struct agent *agent, const char *name, char *err, size_t errlen)
 {
 	__u32 id = backend_of(agent, name, err, errlen);

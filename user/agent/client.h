@@ -97,9 +97,11 @@ void client_free_request(struct client *c);
 int client_send(struct client *c, const char *data, size_t len, int flags);
 void client_flush(struct client *c);
 
-/* Those who wait for an upstream of this backend: it has an idle one; it has failed. */
+/* Those who wait for an upstream of this backend: it has an idle one; it has failed; it is to get
+ * no further request. */
 void client_serve_waiting(struct agent *agent, __u32 backend);
 void client_fail_waiting(struct agent *agent, __u32 backend);
+void client_move_waiting(struct agent *agent, __u32 backend);
 
 /* Each tick: those above once more, and read events taken out while the kernel had the pair or for
  * want of memory. */

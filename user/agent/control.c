@@ -122,6 +122,14 @@ static int verb_backend_drain(struct call *call)
 		    : -EINVAL;
 }
 
+static int verb_backend_undrain(struct call *call)
+{
+	const char *name = call_text(call, "name");
+
+	return name ? apply_backend_undrain(call->agent, name, call->err, sizeof(call->err))
+		    : -EINVAL;
+}
+
 static int verb_backend_remove(struct call *call)
 {
 	const char *name = call_text(call, "name");
@@ -148,6 +156,7 @@ static const struct {
 	{"status", verb_status},
 	{"backend-add", verb_backend_add},
 	{"backend-drain", verb_backend_drain},
+	{"backend-undrain", verb_backend_undrain},
 	{"backend-remove", verb_backend_remove},
 	{"apply", verb_apply},
 };

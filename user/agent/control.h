@@ -4,7 +4,8 @@
  *
  *	{"verb": "status"}
  *	{"verb": "backend-add", "service": S, "address": A [, "name", "capacity", "rate"]}
- *	{"verb": "backend-drain", "name": N}      {"verb": "backend-remove", "name": N}
+ *	{"verb": "backend-drain", "name": N}      {"verb": "backend-undrain", "name": N}
+ *	{"verb": "backend-remove", "name": N}
  *	{"verb": "apply", "config": TEXT [, "file": what messages call it]}
  *
  * Answer: {"ok": true, …} or {"ok": false, "error": "one line"}.

@@ -224,11 +224,13 @@ void pool_connected(struct agent *agent, __u32 id)
 	pool->known = true;
 	pool->retry_at_ns = 0;
 	pool->backoff_ns = 0;
-	if (backend->state != KV_BACKEND_DOWN)
+	if (!pool->away)
 		return;
+	pool->away = false;
 	/* An engine that was away comes back with an empty cache. */
 	kv_write_once(backend->epoch, backend->epoch + 1);
-	kv_write_once(backend->state, KV_BACKEND_UP);
+	if (backend->state == KV_BACKEND_DOWN)
+		kv_write_once(backend->state, KV_BACKEND_UP);
 	kv_info("backend %s: up again", backend->name);
 }
 
@@ -243,8 +245,10 @@ void pool_connect_failed(struct agent *agent, __u32 id, int err)
 	if (pool->backoff_ns > POOL_BACKOFF_MAX)
 		pool->backoff_ns = POOL_BACKOFF_MAX;
 	pool->retry_at_ns = kv_now_ns() + pool->backoff_ns;
-	if (backend->state == KV_BACKEND_UP && !pool_count_idle(agent, id)) {
-		kv_write_once(backend->state, KV_BACKEND_DOWN);
+	if (!pool->away && !pool_count_idle(agent, id)) {
+		pool->away = true;
+		if (backend->state == KV_BACKEND_UP)
+			kv_write_once(backend->state, KV_BACKEND_DOWN);
 		kv_warn("backend %s: down: %s", backend->name, strerror(-err));
 	}
 	if (!pool->n_connecting && !TAILQ_EMPTY(&pool->waiters))
@@ -294,6 +298,7 @@ void pool_close(struct agent *agent, __u32 id)
 {
 	agent->pools[id].open = false;
 	agent->pools[id].removing = false;
+	agent->pools[id].closed_ns = kv_now_ns();
 }
 
 bool pools_known(const struct agent *agent)

@@ -10,6 +10,7 @@ struct pool {
 	bool open;
 	bool removing;
 	bool known; /* the first connection has succeeded or failed */
+	bool away;  /* the last one failed, and none was left: DOWN, unless DRAINING */
 	__u32 n_open;
 	__u32 n_connecting;
 	__u32 end;  /* one past the highest slot in use, counted from the backend's first */
@@ -18,10 +19,11 @@ struct pool {
 	__u64 retry_at_ns; /* no connection before; 0: any time */
 	__u64 backoff_ns;
 	__u64 tried_at_ns;
-	__u64 short_ns; /* when a shortage of this host's was told */
+	__u64 short_ns;	    /* when a shortage of this host's was told */
 	struct probe asked; /* an idle upstream: does the backend's host live? */
 	__u32 asked_slot;
-	__u64 ask_ns;		    /* not before */
+	__u64 ask_ns; /* not before */
+	__u64 closed_ns;
 	struct client_list waiters; /* decided for this backend, no upstream yet */
 };
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "agent/client.h"
 #include "agent/listen.h"
 #include "agent/pool.h"
 #include "agent/service.h"
@@ -179,18 +180,29 @@ void backend_update(struct agent *agent, __u32 id, const struct kv_config_backen
 	kv_write_once(agent->dp.backends[id].rate, from->rate);
 }
 
+/* The one that has been free for longest: a decision may still be under way that took its former
+ * owner, and would find the new one's upstreams. */
+static __u32 backend_free_id(const struct agent *agent)
+{
+	__u32 best = KV_NONE;
+
+	for (__u32 i = 0; i < agent->dp.max_backends; i++)
+		if (agent->dp.backends[i].state == KV_BACKEND_FREE &&
+		    (best == KV_NONE || agent->pools[i].closed_ns < agent->pools[best].closed_ns))
+			best = i;
+	return best;
+}
+
 int backend_add(struct agent *agent, const struct kv_config *config, __u32 service,
 		const struct kv_config_backend *from)
 {
 	struct kv_service *to = &agent->dp.services[service];
 	struct kv_backend *backend;
 	struct route_info route;
-	__u32 id = 0, epoch;
+	__u32 id = backend_free_id(agent), epoch;
 	int err;
 
-	while (id < agent->dp.max_backends && agent->dp.backends[id].state != KV_BACKEND_FREE)
-		id++;
-	if (id == agent->dp.max_backends) {
+	if (id == KV_NONE) {
 		kv_err("backend %s: more than max_backends = %u", from->name,
 		       agent->dp.max_backends);
 		return -E2BIG;
@@ -223,6 +235,17 @@ void backend_drain(struct agent *agent, __u32 id)
 {
 	kv_write_once(agent->dp.backends[id].state, KV_BACKEND_DRAINING);
 	kv_info("backend %s: draining", agent->dp.backends[id].name);
+	client_move_waiting(agent, id);
+}
+
+void backend_undrain(struct agent *agent, __u32 id)
+{
+	struct kv_backend *backend = &agent->dp.backends[id];
+
+	if (backend->state != KV_BACKEND_DRAINING)
+		return;
+	kv_write_once(backend->state, agent->pools[id].away ? KV_BACKEND_DOWN : KV_BACKEND_UP);
+	kv_info("backend %s: takes requests again", backend->name);
 }
 
 void backend_remove(struct agent *agent, __u32 id)

@@ -29,7 +29,9 @@ void service_remove(struct agent *agent, __u32 id);
 int backend_add(struct agent *agent, const struct kv_config *config, __u32 service,
 		const struct kv_config_backend *from);
 void backend_update(struct agent *agent, __u32 id, const struct kv_config_backend *from);
+/* Gets no new request; those that wait for a connection to it go elsewhere. */
 void backend_drain(struct agent *agent, __u32 id);
+void backend_undrain(struct agent *agent, __u32 id);
 /* DRAINING now, FREE when its last request has ended. */
 void backend_remove(struct agent *agent, __u32 id);
 /* Second half of removing, called as time goes by. */

@@ -25,21 +25,34 @@ void client_serve_waiting(struct agent *agent, __u32 backend)
 	}
 }
 
-void client_fail_waiting(struct agent *agent, __u32 backend)
+/* Those who wait for an upstream of this backend, decided anew. */
+static void client_move(struct agent *agent, __u32 backend, bool failed)
 {
-	struct client_list failed = TAILQ_HEAD_INITIALIZER(failed);
+	struct client_list movers = TAILQ_HEAD_INITIALIZER(movers);
 	struct client *c;
 
-	TAILQ_CONCAT(&failed, &agent->pools[backend].waiters, wait);
-	while ((c = TAILQ_FIRST(&failed))) {
-		TAILQ_REMOVE(&failed, c, wait);
+	TAILQ_CONCAT(&movers, &agent->pools[backend].waiters, wait);
+	while ((c = TAILQ_FIRST(&movers))) {
+		TAILQ_REMOVE(&movers, c, wait);
 		client_set_phase(c, CLIENT_READING);
 		steer_undo(&agent->dp, &c->request->dispatch);
-		if (++c->request->attempts < CLIENT_ATTEMPTS)
+		if (!failed)
+			request_decide(c, KV_NONE);
+		else if (++c->request->attempts < CLIENT_ATTEMPTS)
 			request_decide(c, backend);
 		else
 			answer_unavailable(c, "no backend can be reached");
 	}
+}
+
+void client_fail_waiting(struct agent *agent, __u32 backend)
+{
+	client_move(agent, backend, true);
+}
+
+void client_move_waiting(struct agent *agent, __u32 backend)
+{
+	client_move(agent, backend, false);
 }
 
 bool client_hopes(struct client *c)

@@ -193,6 +193,11 @@ static int backend_drain(struct cli *cli, int argc, char **argv)
 	return named(cli, argc, argv, "backend-drain", "draining: gets no new requests");
 }
 
+static int backend_undrain(struct cli *cli, int argc, char **argv)
+{
+	return named(cli, argc, argv, "backend-undrain", "takes requests again");
+}
+
 static int backend_remove(struct cli *cli, int argc, char **argv)
 {
 	return named(cli, argc, argv, "backend-remove", "leaves once its running requests end");
@@ -203,6 +208,7 @@ const struct cli_verb backend_verbs[] = {
 	{"add", "SERVICE ADDRESS:PORT [--name N] [--capacity TOKENS] [--rate TOKENS/S]",
 	 "until the agent is started again, or another file applied", backend_add},
 	{"drain", "NAME", "finish what it has, no new requests", backend_drain},
+	{"undrain", "NAME", "the opposite of drain", backend_undrain},
 	{"remove", "NAME", "drain, then forget", backend_remove},
 	{0},
 };
