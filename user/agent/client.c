@@ -100,10 +100,12 @@ void client_drop_request(struct client *c, bool abort)
 
 void client_finished(struct client *c)
 {
-	if (c->close_after || c->eof || c->agent->draining) {
+	if (c->close_after || c->agent->draining || (c->eof && !c->in.len)) {
 		client_close_gently(c);
 		return;
 	}
+	/* What came ahead of its end is still to be served; the socket says the end again. */
+	c->eof = false;
 	client_idle(c);
 	if (c->in.len)
 		request_next(c);
