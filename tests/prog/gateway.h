@@ -67,8 +67,9 @@ static inline void *gw_memory(struct bpf_map *map)
 static inline int gw_event(void *ctx, void *data, size_t len)
 {
 	(void)ctx;
-	NEED(len == sizeof(struct kv_event) && gw.n_events < EVENTS_MAX);
-	memcpy(&gw.events[gw.n_events++], data, len);
+	NEED(len == sizeof(struct kv_event));
+	if (gw.n_events++ < EVENTS_MAX)
+		memcpy(&gw.events[gw.n_events - 1], data, len);
 	return 0;
 }
 

@@ -393,6 +393,44 @@ static void test_client_reset(void)
 	}
 }
 
+/* The agent does not read: what does not fit into the ring is counted, and all else is done. */
+static void test_events_lost(void)
+{
+	__u32 most = bpf_map__max_entries(gw.skel->maps.kv_events) / sizeof(struct kv_event);
+	__u64 rise[KV_CNT_MAX];
+	struct kv_client c;
+	struct packet p;
+
+	if (flow.wrapped || flow.engine)
+		return; /* nothing new there, and it takes a while */
+	flow_begin();
+	gw_rise(rise);
+	for (__u32 i = 0; i < most; i++) {
+		BEGIN(0);
+		p = segment(&flow.c, RST, NULL, 0);
+		gw_ingress(&p);
+		CHECK_EQ(slot(0)->state, KV_UP_DONE);
+		c = client_entry();
+		CHECK_EQ(c.state, KV_CLIENT_AGENT);
+		gw_rise(rise);
+		if (rise[KV_CNT_agent_events_lost])
+			break;
+		/* as the agent would, and both connections anew */
+		c.rx_bypass -= LEN(GET);
+		c.state = KV_CLIENT_HOME;
+		gw_client_set(&c.key, &c);
+		flow.c.seq -= LEN(GET);
+		flow.u[0].ack -= LEN(GET);
+		slot(0)->tx_bypass -= LEN(GET);
+		slot(0)->state = KV_UP_IDLE;
+		gw.backends[BACKEND].idle[0] |= BIT(0);
+	}
+	CHECK_EQ(rise[KV_CNT_agent_events_lost], 1);
+	CHECK_EQ(rise[KV_CNT_client_aborted], 1);
+	LOAD(0, 0);
+	CHECK(gw_events() > 1000);
+}
+
 /* ---- the head again ------------------------------------------------------------------ */
 
 static void test_head_again(void)
@@ -485,6 +523,7 @@ int main(void)
 		{"backend answers and closes inside the request", test_answer_and_close_in_request},
 		{"client closes with its last ack", test_client_fin_at_end},
 		{"client resets", test_client_reset},
+		{"the agent does not read its events", test_events_lost},
 		{"the same head again", test_head_again},
 		{"another head, nothing acknowledged", test_other_head_fresh},
 		{"another head", test_other_head},

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * One pair on two CPUs at once, as on a gateway with more than one receive queue. The backend sends
+ * a response segment by segment, and each of them again on another CPU; the client acknowledges
+ * what it has got. A segment that finds the pair moved is dropped and sent again, as TCP would.
+ */
+#include <pthread.h>
+
+#include "talk.h"
+
+#define ROUNDS 40
+#define SEGMENTS 200
+#define SIZE 700
+#define HEAD "HTTP/1.1 200 OK\r\nContent-Length: 140000\r\n\r\n"
+
+static struct {
+	struct packet first; /* of each side, as it would send it now */
+	struct packet ack;
+	__u32 sent; /* response bytes that have passed */
+	__u32 dropped;
+} both;
+
+static int run_once(const struct packet *p)
+{
+	__u8 frame[PACKET_MAX], out[PACKET_MAX];
+	LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = frame,
+		    .data_size_in = packet_write(p, frame), .data_out = out,
+		    .data_size_out = sizeof(out));
+
+	NEED(!bpf_prog_test_run_opts(bpf_program__fd(gw.skel->progs.kv_ingress), &opts));
+	return opts.retval;
+}
+
+static void on_cpu(int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	NEED(!sched_setaffinity(0, sizeof(set), &set));
+}
+
+static void passed(__u32 bytes)
+{
+	__u32 sent = __atomic_load_n(&both.sent, __ATOMIC_RELAXED);
+
+	while (sent < bytes && !__atomic_compare_exchange_n(&both.sent, &sent, bytes, false,
+							    __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+		;
+}
+
+/* The response's rest. */
+static void *backend_sends(void *cpu)
+{
+	static const __u8 body[SIZE];
+	struct packet p = both.first;
+
+	on_cpu(*(int *)cpu);
+	p.data = body;
+	p.len = SIZE;
+	for (__u32 end = SIZE; end <= SEGMENTS * SIZE; end += SIZE) {
+		while (run_once(&p) == VERDICT_DROP)
+			__atomic_add_fetch(&both.dropped, 1, __ATOMIC_RELAXED);
+		p.seq += SIZE;
+		p.tsval++;
+		passed(end);
+	}
+	return NULL;
+}
+
+static void client_acks_all(void)
+{
+	struct packet p = both.ack;
+	__u32 acked = 0, sent;
+
+	on_cpu(0);
+	while (acked < SEGMENTS * SIZE) {
+		sent = __atomic_load_n(&both.sent, __ATOMIC_ACQUIRE);
+		p.ack += sent - acked;
+		p.tsval++;
+		if (sent != acked)
+			CHECK_EQ(run_once(&p), flow.local ? VERDICT_OK : VERDICT_SENT);
+		acked = sent;
+	}
+}
+
+static void test_two_cpus(void)
+{
+	int cpus[] = {0, 1};
+	pthread_t threads[2];
+	cpu_set_t before;
+
+	NEED(!sched_getaffinity(0, sizeof(before), &before));
+	if (CPU_COUNT(&before) < 2) {
+		printf("# one CPU only: nothing runs at once\n");
+		return;
+	}
+	flow_begin();
+	for (int i = 0; i < ROUNDS; i++) {
+		ASK(0, GET, LEN(GET));
+		BACKEND_SAYS(0, HEAD, LEN(HEAD));
+		both.first = segment(&flow.u[0], PSH, NULL, 0);
+		both.ack = segment(&flow.c, 0, NULL, 0);
+		both.sent = 0;
+		for (int k = 0; k < 2; k++)
+			NEED(!pthread_create(&threads[k], NULL, backend_sends, &cpus[k]));
+		client_acks_all();
+		for (int k = 0; k < 2; k++)
+			pthread_join(threads[k], NULL);
+		flow.u[0].seq += SEGMENTS * SIZE;
+		flow.c.ack += SEGMENTS * SIZE;
+		flow.u[0].tsval += SEGMENTS + 1;
+		flow.c.tsval += SEGMENTS + 1;
+		POOLED(0);
+	}
+	NEED(!sched_setaffinity(0, sizeof(before), &before));
+	printf("# %u segments met the pair while it moved\n", both.dropped);
+}
+
+int main(void)
+{
+	static const struct prog_test tests[] = {
+		{"both sides of a pair on two CPUs", test_two_cpus},
+	};
+
+	return TALK_MAIN(tests);
+}
