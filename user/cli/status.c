@@ -6,6 +6,7 @@
 
 #include "backend.h"
 #include "common/cleanup.h"
+#include "reached.h"
 #include "table.h"
 
 static double seconds(const struct view *view, __u64 since_ns)
@@ -98,6 +99,8 @@ void status_page(const struct cli *cli, const struct view *view, FILE *f)
 	backend_table(view, KV_NONE, f, "");
 	fputc('\n', f);
 	fill_lines(view, f);
+	fputc('\n', f);
+	reached_lines(view, f);
 }
 
 /* ---- for programs --------------------------------------------------------------------- */
@@ -170,6 +173,7 @@ static int status_json(struct cli *cli, const struct view *view)
 		yyjson_mut_obj_add_uint(doc, map, "max", view->fill[i].max);
 		yyjson_mut_obj_add_uint(doc, map, "evicted", view->fill[i].evicted);
 	}
+	yyjson_mut_obj_add_val(doc, root, "limits", reached_json(doc, view));
 	return cli_print(cli, doc, root);
 }
 
