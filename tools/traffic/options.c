@@ -45,6 +45,7 @@ static const char usage[] =
 	"(net.ipv4.tcp_tw_reuse=1)\n"
 	"result\n"
 	"  -j, --json             on one line\n"
+	"  -v, --verbose          say of every broken, refused or hung request what it was\n"
 	"  -x, --expect-all       broken, refused or unconnected requests are a failure too\n"
 	"Exit code 1 when an answer or a request was foreign or wrong, or hung.\n";
 
@@ -96,6 +97,7 @@ static const struct option names[] = {
 	{"source", required_argument, NULL, OPT_SOURCE},
 	{"ports", required_argument, NULL, OPT_PORTS},
 	{"json", no_argument, NULL, 'j'},
+	{"verbose", no_argument, NULL, 'v'},
 	{"expect-all", no_argument, NULL, 'x'},
 	{"help", no_argument, NULL, 'h'},
 	{0},
@@ -231,6 +233,9 @@ static int set(struct traffic_options *o, int opt, char *arg)
 	case 'j':
 		o->json = true;
 		return 0;
+	case 'v':
+		o->verbose = true;
+		return 0;
 	default: /* 'x' */
 		o->expect_all = true;
 		return 0;
@@ -252,7 +257,7 @@ int traffic_parse_options(int argc, char **argv, struct traffic_options *ret)
 	};
 	int opt;
 
-	while ((opt = getopt_long(argc, argv, "n:d:c:jxh", names, NULL)) != -1) {
+	while ((opt = getopt_long(argc, argv, "n:d:c:jvxh", names, NULL)) != -1) {
 		if (opt == 'h') {
 			fputs(usage, stdout);
 			exit(0);

@@ -97,25 +97,45 @@ static void print_bytes(const char *name, const char *p, size_t n)
 	fputc('\n', stderr);
 }
 
-static bool explain(struct traffic_conn *c, const char *what)
+static void say(struct traffic_conn *c, const char *what)
 {
-	const struct traffic_request *q = traffic_at(c, 0);
 	struct sockaddr_in6 a = {0}; /* the port is at the same place in both families */
 	socklen_t len = sizeof(a);
 
-	if (c->run->r->explained++ >= EXPLAIN_MAX)
-		return false;
 	getsockname(c->fd, (struct sockaddr *)&a, &len);
 	fprintf(stderr, "kv-traffic: connection %u, local port %u: %s\n", c->index,
 		ntohs(a.sin6_port), what);
-	if (c->n)
+	for (unsigned int i = 0; i < c->n; i++) {
+		const struct traffic_request *q = traffic_at(c, i);
+
 		fprintf(stderr,
-			"  request %016llx: %llu bytes, %s; answer of %llu bytes, %s; status %d, "
-			"%llu bytes were right\n",
+			"  request %016llx: %llu bytes%s%s%s, %s; answer %s of %llu bytes%s%s",
 			(unsigned long long)q->tag, (unsigned long long)q->body,
-			q->hinted ? "hinted" : "not hinted", (unsigned long long)q->answer,
-			tagged_framing_names[q->framing], c->answer.status,
-			(unsigned long long)c->seen);
+			q->hinted ? ", hinted" : "", q->chunked ? ", chunked" : "",
+			q->half_close ? ", half-closed" : "",
+			i < c->n_sent		     ? "sent"
+			: i > c->n_sent || !c->begun ? "not begun"
+						     : "in part",
+			tagged_framing_names[q->framing], (unsigned long long)q->answer,
+			q->early ? ", early" : "", q->twice ? ", twice" : "");
+		if (!i)
+			fprintf(stderr, "; status %d, %llu bytes were right", c->answer.status,
+				(unsigned long long)c->seen);
+		fputc('\n', stderr);
+	}
+}
+
+void traffic_say(struct traffic_conn *c, const char *what)
+{
+	if (c->run->o->verbose)
+		say(c, what);
+}
+
+static bool explain(struct traffic_conn *c, const char *what)
+{
+	if (c->run->r->explained++ >= EXPLAIN_MAX)
+		return false;
+	say(c, what);
 	return true;
 }
 
@@ -214,11 +234,14 @@ static bool answered(struct traffic_conn *c)
 		r->engine_foreign++;
 	} else {
 		r->refused[status < 600 ? status : 0]++;
+		traffic_say(c, "refused");
 	}
 	if (c->answer.close || half_close) {
 		traffic_pop(c);
 		/* What was sent behind it will have no answer. */
 		r->unanswered += c->n;
+		if (c->n)
+			traffic_say(c, "closed by the answer before");
 		traffic_close(c, false, &r->broken);
 		return false;
 	}
@@ -274,7 +297,9 @@ void traffic_eof(struct traffic_conn *c, bool reset)
 	}
 	if (c->n && c->answered)
 		traffic_pop(c);
-	if (c->n)
+	if (c->n) {
 		r->unanswered += c->n - !answer_untouched(&c->answer);
+		traffic_say(c, reset ? "reset" : "closed");
+	}
 	traffic_close(c, reset, &r->broken);
 }

@@ -83,6 +83,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 			continue;
 		}
 		run->r->hung++;
+		traffic_say(c, "hung");
 		traffic_pop(c);
 		traffic_close(c, true, &run->r->aborted);
 	}

@@ -45,7 +45,7 @@ struct traffic_options {
 	/* percent of requests; slow: of connections */
 	double hinted, pipelined, aborted, half_closed, slow, early, twice;
 	const char *path_prefix;
-	bool json, expect_all;
+	bool json, verbose, expect_all;
 };
 
 int traffic_parse_options(int argc, char **argv, struct traffic_options *ret_options);
@@ -159,6 +159,8 @@ int traffic_send(struct traffic_conn *c);
 
 /* receive.c: checks these bytes; false when the connection has been closed */
 bool traffic_receive(struct traffic_conn *c, const char *data, size_t len);
+/* Says what the requests under way are, if that is asked for. */
+void traffic_say(struct traffic_conn *c, const char *what);
 void traffic_eof(struct traffic_conn *c, bool reset);
 
 /* conn.c */
