@@ -13,6 +13,7 @@
 #include "agent/events.h"
 #include "agent/listen.h"
 #include "agent/pool.h"
+#include "agent/privileges.h"
 #include "agent/service.h"
 #include "agent/sweep.h"
 #include "agent/tenancy.h"
@@ -171,6 +172,8 @@ int agent_open(struct agent *agent, struct kv_config *config)
 		err = clock_open(agent);
 	if (!err)
 		raise_open_files(agent);
+	if (!err)
+		err = privileges_drop(config);
 	return err;
 }
 

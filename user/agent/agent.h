@@ -15,6 +15,7 @@
  *	events, sweep, silent	what the kernel tells; what time does
  *	clock			the timers
  *	control, apply*		the CLI's requests
+ *	privileges, remover	what we may do, and who does what we may not
  */
 #ifndef AGENT_AGENT_H
 #define AGENT_AGENT_H

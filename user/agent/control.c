@@ -12,6 +12,7 @@
 
 #include "agent/apply.h"
 #include "agent/control.h"
+#include "agent/remover.h"
 #include "agent/service.h"
 #include "common/cleanup.h"
 #include "common/json.h"
@@ -303,7 +304,8 @@ void control_close(struct agent *agent)
 	while ((conn = TAILQ_FIRST(&control->connections)))
 		connection_free(conn);
 	evconnlistener_free(control->listener);
-	unlink(control->path);
+	if (!remover_control())
+		unlink(control->path);
 	free(control);
 	agent->control = NULL;
 }

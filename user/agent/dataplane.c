@@ -12,6 +12,7 @@
 
 #include "agent/dataplane.h"
 #include "agent/pin.h"
+#include "agent/remover.h"
 #include "common/log.h"
 
 /* Kernels before 5.11 charge maps to this limit; later ones ignore it. */
@@ -27,8 +28,8 @@ static void raise_memlock(void)
 static void explain_load(int err)
 {
 	if (err == -EPERM || err == -EACCES)
-		kv_err("no permission to load BPF programs: run as root, or with CAP_BPF and "
-		       "CAP_NET_ADMIN");
+		kv_err("no permission to load BPF programs: run as root, or with CAP_BPF, "
+		       "CAP_PERFMON and CAP_NET_ADMIN");
 	else if (access("/sys/kernel/btf/vmlinux", R_OK) < 0)
 		kv_err("this kernel has no BTF (/sys/kernel/btf/vmlinux): it needs "
 		       "CONFIG_DEBUG_INFO_BTF=y");
@@ -167,7 +168,7 @@ void dataplane_close(struct dataplane *dp)
 {
 	if (!dp->skel)
 		return;
-	if (*dp->pin)
+	if (*dp->pin && !remover_pins())
 		pin_remove(dp->pin);
 	unmap_memory(dp->skel->maps.kv_services, dp->services);
 	unmap_memory(dp->skel->maps.kv_backends, dp->backends);

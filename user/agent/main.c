@@ -3,6 +3,7 @@
 
 #include "agent/agent.h"
 #include "agent/options.h"
+#include "agent/privileges.h"
 #include "common/log.h"
 
 int main(int argc, char **argv)
@@ -15,6 +16,10 @@ int main(int argc, char **argv)
 	config = options_read(argc, argv, &exit_code);
 	if (!config)
 		return exit_code;
+	if (privileges_limit(config)) {
+		kv_config_free(config);
+		return EXIT_FAILURE;
+	}
 	agent = calloc(1, sizeof(*agent));
 	if (!agent) {
 		kv_err("out of memory");

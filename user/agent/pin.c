@@ -16,8 +16,7 @@
 
 #define PIN_PATH 512
 
-/* The directory's own parent must be a BPF file system. */
-static int pin_parent(const char *dir)
+int pin_prepare(const char *dir)
 {
 	char parent[PIN_PATH];
 	struct statfs fs;
@@ -71,10 +70,8 @@ int pin_maps(struct bpf_object *object, const char *dir)
 {
 	char fresh[PIN_PATH], path[PIN_PATH + 64];
 	struct bpf_map *map;
-	int err = pin_parent(dir);
+	int err;
 
-	if (err)
-		return err;
 	/* bpffs takes no dots in names. */
 	snprintf(fresh, sizeof(fresh), "%s-new", dir);
 	pin_remove(fresh);
