@@ -135,6 +135,20 @@ static __noinline int kv_client_ack_copy(struct __sk_buff *skb, struct kv_packet
 	return kv_rewrite_apply(skb, p, &r) ? TC_ACT_SHOT : TC_ACT_OK;
 }
 
+/* Responses go where the client's segments come from: so a segment that comes by another interface
+ * has to be the very next one. Who only pretends to be the client does not know which that is. */
+static __noinline void kv_client_moved(struct __sk_buff *skb, const struct kv_packet *p,
+				       struct kv_client *c, const struct kv_shift *s)
+{
+	struct kv_home h = {};
+
+	if (kv_home_read(skb, &p->key, &h) || p->seq != h.rcv_nxt + s->rx ||
+	    !kv_seq_acks(p->ack, h.snd_una + s->tx, h.snd_nxt + s->tx))
+		return;
+	c->ifindex = skb->ifindex;
+	c->path = skb->ifindex == kv_config.lo_ifindex ? KV_PATH_LOCAL : 0;
+}
+
 static __noinline int kv_client_ingress(struct __sk_buff *skb, struct kv_packet *p, __u32 service)
 {
 	struct kv_client *c = bpf_map_lookup_elem(&kv_clients, &p->key);
@@ -160,8 +174,8 @@ static __noinline int kv_client_ingress(struct __sk_buff *skb, struct kv_packet 
 		kv_bump(KV_CNT_drop_race); /* lent by another CPU meanwhile */
 		return TC_ACT_SHOT;
 	}
-	c->ifindex = skb->ifindex;
-	c->path = skb->ifindex == kv_config.lo_ifindex ? KV_PATH_LOCAL : 0;
+	if (c->ifindex != skb->ifindex)
+		kv_client_moved(skb, p, c, &s);
 	if (p->payload_len && s.state == KV_CLIENT_HOME && !(p->flags & KV_RST)) {
 		act = kv_express(skb, service, s.rx, s.tx);
 		if (act != KV_TO_HOME)

@@ -208,6 +208,7 @@ struct tcp_sock {
 	__u32 snd_nxt;
 	__u32 snd_una;
 	__u32 write_seq;
+	__u32 snd_wnd;
 	__u32 tsoffset;
 	__u16 advmss;
 	__u8 ecn_flags;

@@ -140,6 +140,10 @@ KV_INLINE void kv_backend_look(struct kv_client *c, const struct kv_packet *p,
 		kv_drop(s, KV_CNT_drop_stale);
 		return;
 	}
+	if (!kv_pair_backend_near(pair, v->cseq)) {
+		kv_drop(s, KV_CNT_drop_window);
+		return;
+	}
 	pair->backend_ns = p->now;
 	/* Bytes of the answer to an earlier client of this upstream: never to this one. */
 	if (kv_seq_before(v->cseq, pair->resp_start) && p->payload_len) {

@@ -78,6 +78,7 @@ KV_INLINE void kv_client_step(struct kv_client *c, const struct kv_packet *p, __
 			      struct kv_step *s)
 {
 	struct kv_pair *pair = &c->pair;
+	__u32 window;
 
 	if (c->state != KV_CLIENT_LENT || !kv_tuple_equal(&c->key, &p->key)) {
 		s->verdict = KV_V_HOME;
@@ -95,11 +96,18 @@ KV_INLINE void kv_client_step(struct kv_client *c, const struct kv_packet *p, __
 		kv_probe_client(pair, p, &s->out);
 		return;
 	}
+	if (!kv_pair_client_near(pair, p->seq)) {
+		kv_drop(s, KV_CNT_drop_window);
+		return;
+	}
 	if (kv_seq_after(p->ack, pair->resp_sent) || !(p->flags & KV_ACK)) {
 		kv_drop(s, KV_CNT_drop_unsent_ack);
 		return;
 	}
 	pair->resp_acked = kv_seq_max(pair->resp_acked, p->ack);
+	window = kv_window_bytes(p->window, pair->client_snd_wscale);
+	if (window > pair->client_window)
+		pair->client_window = window;
 	if (tsval && (__s32)(tsval - pair->client_tsval) > 0)
 		pair->client_tsval = tsval;
 

@@ -16,6 +16,7 @@ struct kv_home {
 	__u32 snd_una;
 	__u32 snd_nxt;
 	__u32 write_seq;
+	__u32 snd_wnd; /* bytes that the peer takes from snd_una on */
 	__u32 tsoffset;
 	__u32 ts_recent;
 	__u16 peer_mss;	 /* the longest segment that may be sent to the peer … */
@@ -67,6 +68,7 @@ KV_GLOBAL int kv_home_read(struct __sk_buff *skb, const struct kv_tuple *key, st
 		h->snd_una = tp->snd_una;
 		h->snd_nxt = tp->snd_nxt;
 		h->write_seq = tp->write_seq;
+		h->snd_wnd = tp->snd_wnd;
 		h->tsoffset = tp->tsoffset;
 		h->ts_recent = tp->rx_opt.ts_recent;
 		h->peer_mss = tp->rx_opt.mss_clamp;

@@ -137,6 +137,7 @@ KV_INLINE void kv_pair_begin(struct kv_pair *pair, __u32 slot, __u32 gen, const 
 	pair->backend_snd_wscale = uh->snd_wscale;
 	pair->backend_rcv_wscale = uh->rcv_wscale;
 	pair->options = ch->options & uh->options;
+	pair->client_window = ch->snd_wnd;
 	pair->fin_seq = 0;
 }
 

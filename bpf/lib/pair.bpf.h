@@ -144,6 +144,27 @@ KV_GLOBAL int kv_pair_settle(const struct kv_ended *e, const struct kv_tuple *cl
 	return 0;
 }
 
+/*
+ * RFC 9293, section 3.10.7.4: what is outside of the window is not looked at, not even its ack. Who
+ * cannot see a connection cannot guess a position in it. We do not keep both windows to the byte,
+ * so the bounds are a little wide: old segments come late, a probe of a closed window lies beyond
+ * it, and a client that has sent its next request too early acknowledges from behind that.
+ */
+#define KV_LATE (64u << 10)
+#define KV_AHEAD (16u << 20)
+
+KV_INLINE bool kv_pair_client_near(const struct kv_pair *pair, __u32 seq)
+{
+	return kv_seq_near(seq, pair->req_acked, KV_LATE + pair->req_acked - pair->req_start,
+			   pair->req_end - pair->req_acked + KV_AHEAD);
+}
+
+KV_INLINE bool kv_pair_backend_near(const struct kv_pair *pair, __u32 cseq)
+{
+	return kv_seq_near(cseq, pair->resp_acked, KV_LATE + pair->client_window,
+			   KV_LATE + pair->client_window);
+}
+
 /* ---- from one side's wire to the other's ---- */
 
 /* What both directions share. */

@@ -60,6 +60,7 @@
 	X(drop_hole, "segment ahead of a hole, of a client connection that is between requests")   \
 	X(drop_stale, "segment of an earlier lend")                                                \
 	X(drop_reset_late, "backend's reset behind a response that has passed whole")              \
+	X(drop_window, "segment far outside of its connection's window: forged, or very old")      \
 	X(drop_early_request, "bytes of the next request before this response is complete")        \
 	X(drop_unsent_ack, "acknowledgement of bytes never sent")                                  \
 	X(drop_race, "another CPU changed the pair meanwhile; TCP sends the segment again")        \

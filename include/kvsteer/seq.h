@@ -53,6 +53,12 @@ KV_INLINE bool kv_seq_acks(__u32 seq, __u32 start, __u32 end)
 	return seq - start <= end - start;
 }
 
+/* from - below <= seq <= from + above. */
+KV_INLINE bool kv_seq_near(__u32 seq, __u32 from, __u32 below, __u32 above)
+{
+	return seq - from + below <= below + above;
+}
+
 /* ---- windows ------------------------------------------------------------------------- */
 
 #define KV_WSCALE_MAX 14 /* RFC 7323, section 2.3 */
@@ -71,6 +77,12 @@ KV_INLINE __u16 kv_window_rescale(__u16 window, __u32 from, __u32 to)
 	__u32 w = ((__u32)window << kv_wscale_clamp(from)) >> kv_wscale_clamp(to);
 
 	return w > KV_WINDOW_MAX ? KV_WINDOW_MAX : w;
+}
+
+/* What such a field stands for, in bytes. */
+KV_INLINE __u32 kv_window_bytes(__u16 window, __u32 wscale)
+{
+	return (__u32)window << kv_wscale_clamp(wscale);
 }
 
 /* Outside of an upload a client is not to believe in much more room than its next upstream may
