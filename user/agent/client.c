@@ -355,9 +355,19 @@ static bool client_too_many(struct client *c)
 	return true;
 }
 
+/* Its tuple is another connection's now, as are the kernel's entry and its events. The end of this
+ * one has not been read yet. */
+static void client_replaced(struct client *c)
+{
+	client_drop_request(c, true);
+	tdelete(c, &c->agent->client_tree, compare);
+	memset(&c->key, 0, sizeof(c->key));
+	client_reset(c);
+}
+
 void client_accept(struct agent *agent, __u32 service, int fd, const struct sockaddr *peer)
 {
-	struct client *c = client_new(agent, fd, peer);
+	struct client *c = client_new(agent, fd, peer), *old;
 	struct kv_client entry;
 
 	if (!c) {
@@ -365,6 +375,9 @@ void client_accept(struct agent *agent, __u32 service, int fd, const struct sock
 		refuse(fd);
 		return;
 	}
+	old = client_find(agent, &c->key);
+	if (old)
+		client_replaced(old);
 	c->service = service;
 	if (client_too_many(c)) {
 		client_refuse(c);

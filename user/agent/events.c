@@ -18,13 +18,12 @@
 static struct client *event_client(struct agent *agent, const struct kv_event *event,
 				   struct kv_client *ret_entry)
 {
-	struct client *c = client_find(agent, &event->client);
+	struct client *c;
 
-	if (!c) {
-		/* The kernel serves connections that we have not accepted yet. */
-		listen_accept(agent);
-		c = client_find(agent, &event->client);
-	}
+	/* The kernel serves connections that we have not accepted yet. One of the same tuple may be
+	 * in our hands still: that is not the one. */
+	listen_accept(agent);
+	c = client_find(agent, &event->client);
 	if (!c || entry_read(&agent->dp, &event->client, ret_entry) ||
 	    ret_entry->pair.slot != event->slot || ret_entry->pair.gen != event->gen)
 		return NULL;
