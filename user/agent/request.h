@@ -5,6 +5,8 @@
 
 #include "agent/client.h"
 
+#define REQUEST_STEP (32u << 10) /* bytes of a body that must come within timeouts.request */
+
 /* A client that is IDLE has become readable, or has sent bytes ahead (pipelining). */
 void request_begin(struct client *c);
 void request_next(struct client *c);

@@ -5,6 +5,7 @@
 #include "agent/listen.h"
 #include "agent/pool.h"
 #include "agent/relay.h"
+#include "agent/request.h"
 #include "agent/silent.h"
 #include "agent/steer.h"
 #include "agent/upstream.h"
@@ -16,12 +17,14 @@ enum why {
 	CLIENT_VANISHED,
 	BACKEND_VANISHED,
 	NO_ANSWER, /* the backend lives, but its response does not move */
+	SLOW_REQUEST,
 };
 
 static const char *const why_text[] = {
 	[CLIENT_VANISHED] = "client has vanished",
 	[BACKEND_VANISHED] = "backend has vanished",
 	[NO_ANSWER] = "no byte of a response within timeouts.response",
+	[SLOW_REQUEST] = "client sends its request too slowly (timeouts.request)",
 };
 
 static void silent_count(struct agent *agent, const struct upstream *up, enum why why)
@@ -32,6 +35,8 @@ static void silent_count(struct agent *agent, const struct upstream *up, enum wh
 		count(&agent->dp, pairs_dead_client);
 	else if (why == BACKEND_VANISHED)
 		count(&agent->dp, pairs_dead_backend);
+	else if (why == SLOW_REQUEST)
+		count(&agent->dp, agent_request_timeout);
 }
 
 /* ---- lent ---------------------------------------------------------------------------- */
@@ -53,11 +58,13 @@ static void silent_tell(struct client *c, const struct kv_client *entry, enum wh
 		return;
 	if (c->phase == CLIENT_RELAYING)
 		relay_let_go(c);
-	if (why != CLIENT_VANISHED && !(entry->pair.seen & KV_SEEN_RESPONSE) &&
-	    c->phase == CLIENT_IDLE)
-		answer_timeout(c);
-	else
+	if (why == CLIENT_VANISHED || entry->pair.seen & KV_SEEN_RESPONSE ||
+	    c->phase != CLIENT_IDLE)
 		client_reset(c);
+	else if (why == SLOW_REQUEST)
+		answer_error(c, 408, "request_timeout", "the request did not arrive in time");
+	else
+		answer_timeout(c);
 }
 
 /* From the moment the generation is raised the slot is ours: to the backend's packets the pair is
@@ -68,13 +75,14 @@ static void silent_end(struct agent *agent, struct upstream *up, __u32 gen, enum
 	const struct kv_tuple key = slot->client;
 	struct kv_client entry = {};
 	const struct kv_pair *pair = &entry.pair;
+	bool again = why == BACKEND_VANISHED || why == NO_ANSWER;
 	__u32 backend = up->backend;
 	struct client *c = NULL;
 
 	if (kv_atomic_cas(&slot->gen, gen, gen + 1) != gen)
 		return;
 	silent_count(agent, up, why);
-	if (!entry_end_lent(&agent->dp, &key, up->slot, gen, why != CLIENT_VANISHED, &entry)) {
+	if (!entry_end_lent(&agent->dp, &key, up->slot, gen, again, &entry)) {
 		c = silent_client(agent, &key);
 		/* So that our RST is in its place. */
 		slot->tx_bypass += pair->req_sent - pair->req_start;
@@ -112,6 +120,23 @@ static void silent_astray(struct agent *agent, struct upstream *up, __u32 gen)
 	up->silence.look_ns = 0;
 }
 
+/* As where the agent reads a request: it has timeouts.request for each step, or for the rest. */
+static bool silent_slow(const struct agent *agent, struct silence *s, const struct kv_pair *pair,
+			__u64 now_ns)
+{
+	__u64 limit = agent->config->timeouts.request_ms * MS;
+
+	if (pair->req_sent == pair->req_end || pair->seen & KV_SEEN_RESPONSE)
+		return false;
+	if (!s->sent_ns || pair->req_sent - s->sent >= REQUEST_STEP) {
+		s->sent = pair->req_sent;
+		s->sent_ns = now_ns;
+	}
+	if (s->sent_ns + limit < s->look_ns)
+		s->look_ns = s->sent_ns + limit;
+	return now_ns - s->sent_ns >= limit;
+}
+
 static void silent_lent(struct agent *agent, struct upstream *up, __u32 gen, __u64 now_ns)
 {
 	__u64 limit = agent->config->timeouts.response_ms * MS;
@@ -143,6 +168,8 @@ static void silent_lent(struct agent *agent, struct upstream *up, __u32 gen, __u
 		silent_end(agent, up, gen, BACKEND_VANISHED);
 	else if (now_ns - s->passed_ns >= limit)
 		silent_end(agent, up, gen, NO_ANSWER);
+	else if (silent_slow(agent, s, &entry.pair, now_ns))
+		silent_end(agent, up, gen, SLOW_REQUEST);
 }
 
 /* ---- in the agent's hands ------------------------------------------------------------ */

@@ -25,6 +25,8 @@ struct silence {
 	__u64 look_ns;	 /* not to be looked at before */
 	__u32 passed;	 /* how far request and response had come when looked at … */
 	__u64 passed_ns; /* … and since when */
+	__u32 sent;	 /* the same of an unfinished request, by steps */
+	__u64 sent_ns;
 	struct probe client;
 	struct probe backend;
 };
