@@ -42,6 +42,8 @@ kv_up() {
 	mountpoint -q /sys/fs/bpf || mount -t bpf bpf /sys/fs/bpf
 	trap 'kv_down' INT TERM
 	kv_net_up "$KV_ID" "$clients" "$engines"
+	# what a file wants of its hosts before a socket is opened there
+	if declare -F kv_hosts_ready >/dev/null; then kv_hosts_ready; fi
 	for ((i = 1; i <= engines; i++)); do kv_engine "$i" "$@"; done
 }
 
