@@ -102,6 +102,8 @@ void client_flush(struct client *c);
 void client_serve_waiting(struct agent *agent, __u32 backend);
 void client_fail_waiting(struct agent *agent, __u32 backend);
 void client_move_waiting(struct agent *agent, __u32 backend);
+/* This one has waited for long enough: another backend may have an upstream. */
+void client_waited(struct client *c);
 
 /* Each tick: those above once more, and read events taken out while the kernel had the pair or for
  * want of memory. */

@@ -14,4 +14,11 @@ void clock_close(struct agent *agent);
 /* Something to see to at the next 20 ms has begun. */
 void clock_hurry(struct agent *agent);
 
+/* A turn's handlers share one reading of the clock, and stamp what they do with a later one: then
+ * nothing has passed. */
+static inline __u64 clock_since(__u64 then_ns, __u64 now_ns)
+{
+	return now_ns > then_ns ? now_ns - then_ns : 0;
+}
+
 #endif

@@ -29,7 +29,7 @@ enum entry_hold entry_hold(struct dataplane *dp, const struct kv_tuple *key, __u
 }
 
 int entry_set_busy(struct dataplane *dp, const struct kv_tuple *key, __u32 service, __u64 now_ns,
-		   struct entry_copy *copy)
+		   bool held, struct entry_copy *copy)
 {
 	struct kv_client *entry = &copy->value;
 	int err;
@@ -51,7 +51,7 @@ int entry_set_busy(struct dataplane *dp, const struct kv_tuple *key, __u32 servi
 		if (err)
 			return err;
 	}
-	if (entry->state == KV_CLIENT_LENT)
+	if (entry->state == KV_CLIENT_LENT || (entry->state == KV_CLIENT_AGENT && !held))
 		return -EBUSY;
 	/* Where the kernel made the entry and then found no upstream, it is all zeros. */
 	entry->key = *key;

@@ -43,9 +43,10 @@ enum entry_hold entry_hold(struct dataplane *dp, const struct kv_tuple *key, __u
 			   struct kv_client *ret);
 
 /* Busy before read: state AGENT, entry made if there is none. -E2BIG: the table is full;
- * -EBUSY: the pair is lent. */
+ * -EBUSY: the pair is lent; or it has ended so that the client is to be closed (state AGENT), and
+ * what still comes may be the rest of that request. held: it is AGENT because of us. */
 int entry_set_busy(struct dataplane *dp, const struct kv_tuple *key, __u32 service, __u64 now_ns,
-		   struct entry_copy *copy);
+		   bool held, struct entry_copy *copy);
 /* The kernel may lend the response of this slot; or (offered false) must not. */
 int entry_offer(struct dataplane *dp, __u32 slot, __u32 gen, bool offered, bool head_request,
 		__u64 now_ns, struct entry_copy *copy);

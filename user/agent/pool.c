@@ -92,7 +92,7 @@ static bool pool_shortage(struct agent *agent, __u32 id, int err)
 	struct pool *pool = &agent->pools[id];
 	const char *name = agent->dp.backends[id].name;
 	__u64 now_ns = kv_now_ns();
-	bool told = now_ns - pool->short_ns < POOL_SHORT_TOLD;
+	bool told = clock_since(pool->short_ns, now_ns) < POOL_SHORT_TOLD;
 
 	if (err == -EMFILE || err == -ENFILE)
 		count(&agent->dp, upstreams_out_of_files);
@@ -209,7 +209,7 @@ bool pools_probe(struct agent *agent, __u32 service)
 		if (!pool->open || pool->removing || agent->dp.backends[i].service != service ||
 		    agent->dp.backends[i].state != KV_BACKEND_DOWN)
 			continue;
-		if (!pool->n_connecting && now_ns - pool->tried_at_ns > POOL_PROBE_GAP)
+		if (!pool->n_connecting && clock_since(pool->tried_at_ns, now_ns) > POOL_PROBE_GAP)
 			pool_connect(agent, i);
 		any |= pool->n_connecting > 0;
 	}
@@ -324,23 +324,25 @@ static void pool_look_at_slots(struct agent *agent, __u32 id, __u64 now_ns, __u3
 	/* High slots are the idle ones: claims take the lowest. */
 	while (end-- > slot) {
 		struct upstream *up = agent->upstreams[end];
+		__u64 last_ns;
 		__u32 state;
 
 		if (!up)
 			continue;
 		state = kv_read_once(agent->dp.upstreams[end].state);
+		last_ns = kv_read_once(agent->dp.upstreams[end].last_ns);
 		if (up->phase == UPSTREAM_CONNECTING) {
-			if (now_ns - up->since_ns > connect_ns)
+			if (clock_since(up->since_ns, now_ns) > connect_ns)
 				upstream_connect_timeout(up);
 		} else if (up->phase == UPSTREAM_OPEN && state == KV_UP_IDLE) {
 			upstream_watch(up, true);
-			if (surplus && now_ns - agent->dp.upstreams[end].last_ns > POOL_IDLE_MAX &&
+			if (surplus && clock_since(last_ns, now_ns) > POOL_IDLE_MAX &&
 			    pool_take(agent, id, end)) {
 				upstream_retire(up, true);
 				surplus--;
 			}
 		} else if (up->phase == UPSTREAM_OPEN && state == KV_UP_DONE &&
-			   now_ns - agent->dp.upstreams[end].last_ns > SECOND) {
+			   clock_since(last_ns, now_ns) > SECOND) {
 			upstream_retire(up, false);
 		}
 	}
@@ -359,7 +361,7 @@ static void pool_tick_one(struct agent *agent, __u32 id, __u64 now_ns)
 			backend_free_if_empty(agent, id);
 		return;
 	}
-	if (pool->peak && now_ns - pool->peak_at_ns > POOL_PEAK_HOLD) {
+	if (pool->peak && clock_since(pool->peak_at_ns, now_ns) > POOL_PEAK_HOLD) {
 		pool->peak -= (pool->peak + 7) / 8;
 		pool->peak_at_ns += SECOND;
 	}

@@ -63,5 +63,8 @@ __u64 probe_heard(int fd, __u64 now_ns)
 
 	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) < 0)
 		return now_ns;
+	/* Once one side has closed, the kernel sends no probe (tcp_send_window_probe). */
+	if (info.tcpi_state != TCP_ESTABLISHED)
+		return now_ns;
 	return info.tcpi_last_ack_recv * MS < now_ns ? now_ns - info.tcpi_last_ack_recv * MS : 0;
 }

@@ -6,7 +6,9 @@
  * the slot: state RELAY and our generation, or not.
  */
 #include <errno.h>
+#include <linux/sockios.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <kvsteer/framing.h>
@@ -88,19 +90,29 @@ void relay_drop(struct client *c, bool abort)
 	upstream_retire(up, abort);
 }
 
+/* A backend that is told that its client has closed may stop working for it, and close too. Not one
+ * that has closed before it got that. */
+static bool relay_given_up(const struct client *c)
+{
+	int left = 0;
+
+	return c->eof && !ioctl(c->request->up->fd, SIOCOUTQ, &left) && !left;
+}
+
 /* No byte of a response has come: the request is still whole, so another backend can have it. */
-static void relay_retry(struct client *c)
+static void relay_retry(struct client *c, bool reset)
 {
 	struct agent *agent = c->agent;
 	struct request *r = c->request;
 	__u32 backend = r->up->backend, exclude = backend;
-	bool stale = r->gen != r->up->first_gen;
+	bool stale = r->gen != r->up->first_gen, given_up = !reset && relay_given_up(c);
 
 	relay_drop(c, true);
 	kv_atomic_add(&agent->dp.backends[backend].failures, 1);
 	client_set_phase(c, CLIENT_READING);
 	pool_lost(agent, backend);
-	if (++r->attempts >= CLIENT_ATTEMPTS) {
+	/* Nobody else is to begin with what the client has given up. */
+	if (++r->attempts >= CLIENT_ATTEMPTS || given_up) {
 		answer_bad_gateway(c);
 		return;
 	}
@@ -151,7 +163,7 @@ void relay_upstream_ended(struct client *c, bool reset)
 	struct request *r = c->request;
 
 	if (!r->answered) {
-		relay_retry(c);
+		relay_retry(c, reset);
 		return;
 	}
 	if (!reset && kv_framing_until_close(&r->response))
@@ -168,6 +180,15 @@ void relay_upstream_ended(struct client *c, bool reset)
 		client_close_gently(c);
 }
 
+/* While its end or bytes sent ahead wait to be read, no event tells of a client's RST. */
+static bool relay_client_gone(const struct client *c)
+{
+	socklen_t len = sizeof(int);
+	int err = 0;
+
+	return !c->read_on && !getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &err, &len) && err;
+}
+
 void relay_check(struct client *c, __u64 now_ns)
 {
 	const struct kv_upstream *slot = upstream_slot(c->request->up);
@@ -178,6 +199,8 @@ void relay_check(struct client *c, __u64 now_ns)
 		relay_forget(c);
 	} else if (state == KV_UP_LENT) {
 		relay_deadline(c);
+	} else if (relay_client_gone(c)) {
+		client_close(c);
 	} else if (now_ns >= c->deadline_ns) {
 		if (c->request->answered)
 			client_reset(c);

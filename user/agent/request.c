@@ -23,7 +23,6 @@
 
 #define FIRST_READ (16u << 10) /* holds any head that is accepted */
 #define HEAD_STEP 512u
-#define BODY_STEP (32u << 10) /* bytes that must come within timeouts.request */
 #define CHUNKED_STEP (64u << 10)
 
 /* ---- deciding ------------------------------------------------------------------------ */
@@ -45,8 +44,10 @@ void request_decide(struct client *c, __u32 exclude)
 	r->dispatch.query.exclude = exclude;
 	backend = steer_decide(&agent->dp, &r->dispatch);
 	if (backend == KV_NONE) {
-		if (exclude != KV_NONE)
+		if (exclude != KV_NONE && r->gen)
 			answer_bad_gateway(c);
+		else if (exclude != KV_NONE)
+			answer_unavailable(c, "no backend can be reached");
 		else if (!client_hopes(c))
 			answer_unavailable(c, "no backend takes requests");
 		return;
@@ -340,7 +341,7 @@ void request_read(struct client *c)
 		return;
 	}
 	c->last_ns = kv_now_ns();
-	if (r->have_head && c->in.len - r->timed >= BODY_STEP)
+	if (r->have_head && c->in.len - r->timed >= REQUEST_STEP)
 		request_time(c);
 	request_advance(c);
 }
@@ -360,13 +361,13 @@ static void request_start(struct client *c, const struct entry_copy *entry)
 }
 
 /* Takes the client's entry for a request. False: the client is dealt with otherwise. */
-static bool request_take(struct client *c, struct entry_copy *entry)
+static bool request_take(struct client *c, bool held, struct entry_copy *entry)
 {
 	struct agent *agent = c->agent;
 	char byte;
 	int err;
 
-	err = entry_set_busy(&agent->dp, &c->key, c->service, kv_now_ns(), entry);
+	err = entry_set_busy(&agent->dp, &c->key, c->service, kv_now_ns(), held, entry);
 	if (!err)
 		return true;
 	if (err != -EBUSY) {
@@ -374,7 +375,8 @@ static bool request_take(struct client *c, struct entry_copy *entry)
 		answer_unavailable(c, "too many connections");
 		return false;
 	}
-	/* Lent: what comes up here is a RST, or the pair has just been returned. */
+	/* Lent: what comes up here is a RST, or the pair has just been returned. Or it has ended
+	 * with the client: an event will tell how, or the sweep if that was lost. */
 	if (recv(c->fd, &byte, 1, MSG_PEEK) < 0 && errno != EAGAIN)
 		client_close(c);
 	else
@@ -386,7 +388,7 @@ void request_next(struct client *c)
 {
 	struct entry_copy entry;
 
-	if (request_take(c, &entry))
+	if (request_take(c, true, &entry))
 		request_start(c, &entry);
 }
 
@@ -396,7 +398,7 @@ void request_begin(struct client *c)
 
 	/* An event that ends this client may be waiting beside the bytes that came after it. */
 	events_consume(c->agent);
-	if (c->phase != CLIENT_IDLE || !request_take(c, &entry))
+	if (c->phase != CLIENT_IDLE || !request_take(c, false, &entry))
 		return;
 	request_start(c, &entry);
 	if (c->phase == CLIENT_READING)

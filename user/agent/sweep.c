@@ -8,6 +8,7 @@
 
 #include "agent/answer.h"
 #include "agent/client.h"
+#include "agent/clock.h"
 #include "agent/entry.h"
 #include "agent/events.h"
 #include "agent/listen.h"
@@ -115,7 +116,7 @@ static void sweep_idle(struct client *c, __u64 now_ns)
 	__u64 limit = agent->config->timeouts.client_idle_ms * MS;
 	struct kv_client entry;
 
-	if (!agent->draining && now_ns - c->last_ns < limit)
+	if (!agent->draining && clock_since(c->last_ns, now_ns) < limit)
 		return;
 	/* What the kernel serves, only its entry knows. */
 	if (!entry_read(&agent->dp, &c->key, &entry)) {
@@ -124,7 +125,7 @@ static void sweep_idle(struct client *c, __u64 now_ns)
 		if (entry.last_ns > c->last_ns)
 			c->last_ns = entry.last_ns;
 	}
-	if (agent->draining || now_ns - c->last_ns >= limit)
+	if (agent->draining || clock_since(c->last_ns, now_ns) >= limit)
 		client_close_gently(c);
 }
 
@@ -146,7 +147,7 @@ static void sweep_client(struct client *c, __u64 now_ns)
 		break;
 	case CLIENT_WAITING:
 		if (late)
-			answer_unavailable(c, "no connection to a backend in time");
+			client_waited(c);
 		break;
 	case CLIENT_RELAYING:
 		relay_check(c, now_ns);

@@ -102,11 +102,13 @@ void upstream_sweep(struct agent *agent, __u64 now_ns)
 	for (up = TAILQ_FIRST(&agent->retiring); up; up = next) {
 		next = TAILQ_NEXT(up, link);
 		if (up->phase == UPSTREAM_CLOSING) {
-			if (now_ns - up->since_ns > CLOSING_MAX)
-				upstream_close_fd(up, false);
+			/* By RST: a FIN might be sent again when nobody knows this tuple's shift.
+			 */
+			if (clock_since(up->since_ns, now_ns) > CLOSING_MAX)
+				upstream_close_fd(up, true);
 			continue;
 		}
-		if (now_ns - up->since_ns < CLOSED_MAX &&
+		if (clock_since(up->since_ns, now_ns) < CLOSED_MAX &&
 		    dataplane_home_exists(&agent->dp, &upstream_slot(up)->key))
 			continue;
 		/* The tuple may be a younger connection's by now. */

@@ -55,6 +55,21 @@ void client_move_waiting(struct agent *agent, __u32 backend)
 	client_move(agent, backend, false);
 }
 
+void client_waited(struct client *c)
+{
+	struct request *r = c->request;
+	__u32 backend = r->dispatch.backend;
+
+	if (backend == KV_NONE || ++r->attempts >= CLIENT_ATTEMPTS) {
+		answer_unavailable(c, "no connection to a backend in time");
+		return;
+	}
+	TAILQ_REMOVE(&c->agent->pools[backend].waiters, c, wait);
+	client_set_phase(c, CLIENT_READING);
+	steer_undo(&c->agent->dp, &r->dispatch);
+	request_decide(c, backend);
+}
+
 bool client_hopes(struct client *c)
 {
 	struct agent *agent = c->agent;
