@@ -196,6 +196,10 @@ install: all
 	mkdir -p $(DESTDIR)$(PREFIX)/lib/pkgconfig
 	sed 's|@PREFIX@|$(PREFIX)|;s|@VERSION@|$(VERSION)|' user/lib/kvsteer.pc.in \
 		>$(DESTDIR)$(PREFIX)/lib/pkgconfig/kvsteer.pc
+	for u in packaging/systemd/*.in; do n=$${u##*/}; \
+		install -Dm644 /dev/null $(DESTDIR)$(PREFIX)/lib/systemd/system/$${n%.in}; \
+		sed 's|@PREFIX@|$(PREFIX)|' $$u >$(DESTDIR)$(PREFIX)/lib/systemd/system/$${n%.in}; done
+	install -Dm644 packaging/sysusers/kvsteer.conf $(DESTDIR)$(PREFIX)/lib/sysusers.d/kvsteer.conf
 	for m in docs/man/*.[1358]; do s=$${m##*.}; \
 		install -Dm644 $$m $(DESTDIR)$(PREFIX)/share/man/man$$s/$${m##*/}; done
 
@@ -204,6 +208,9 @@ uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/sbin/kvsteerd $(DESTDIR)$(PREFIX)/bin/kvsteer \
 		$(DESTDIR)$(PREFIX)/lib/libkvsteer.a $(DESTDIR)$(PREFIX)/lib/libkvsteer.so* \
 		$(DESTDIR)$(PREFIX)/include/kvsteer.h $(DESTDIR)$(PREFIX)/lib/pkgconfig/kvsteer.pc
+	rm -f $(DESTDIR)$(PREFIX)/lib/sysusers.d/kvsteer.conf
+	for u in packaging/systemd/*.in; do n=$${u##*/}; \
+		rm -f $(DESTDIR)$(PREFIX)/lib/systemd/system/$${n%.in}; done
 	for m in docs/man/*.[1358]; do s=$${m##*.}; \
 		rm -f $(DESTDIR)$(PREFIX)/share/man/man$$s/$${m##*/}; done
 

@@ -15,6 +15,7 @@
 #include <grp.h>
 #include <linux/capability.h>
 #include <pwd.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -90,6 +91,14 @@ static int caps_keep(__u64 keep, __u64 inheritable)
 	return err ? err : caps_set(permitted & keep, permitted & keep & inheritable);
 }
 
+/* The configuration's, else its service manager's; NULL: none. */
+static const char *user_name(const struct kv_config *config)
+{
+	const char *name = *config->user ? config->user : getenv("KVSTEER_USER");
+
+	return name && *name ? name : NULL;
+}
+
 /* ---- the two steps -------------------------------------------------------------------- */
 
 static const struct passwd *find_user(const char *name)
@@ -125,10 +134,11 @@ static int become(const char *name)
 
 int privileges_limit(const struct kv_config *config)
 {
-	__u64 keep = START | (*config->user ? BECOME : 0);
+	const char *user = user_name(config);
+	__u64 keep = START | (user ? BECOME : 0);
 	int err;
 
-	if (*config->user && !find_user(config->user))
+	if (user && !find_user(user))
 		return -ENOENT;
 	/* May have to mount. */
 	err = pin_prepare(config->pin);
@@ -146,12 +156,13 @@ int privileges_limit(const struct kv_config *config)
 
 int privileges_drop(const struct kv_config *config)
 {
+	const char *user = user_name(config);
 	int err = caps_bound(SERVE);
 
-	if (!err && *config->user) {
+	if (!err && user) {
 		err = remover_start(config);
 		if (!err)
-			err = become(config->user);
+			err = become(user);
 		if (err)
 			return err;
 	}

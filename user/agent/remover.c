@@ -73,8 +73,7 @@ int remover_start(const struct kv_config *config)
 
 	if (agent < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) < 0) {
 		err = -errno;
-		kv_err("user %s: cannot start what removes its files: %s", config->user,
-		       strerror(-err));
+		kv_err("cannot start what removes pins and socket at the end: %s", strerror(-err));
 		if (agent >= 0)
 			close(agent);
 		return err;
@@ -90,8 +89,7 @@ int remover_start(const struct kv_config *config)
 	close(fds[1]);
 	if (pid < 0) {
 		close(fds[0]);
-		kv_err("user %s: cannot start what removes its files: %s", config->user,
-		       strerror(-err));
+		kv_err("cannot start what removes pins and socket at the end: %s", strerror(-err));
 		return err;
 	}
 	remover = fds[0];

@@ -139,7 +139,7 @@ static int prefix_show(struct cli *cli, int argc, char **argv)
 const struct cli_verb prefix_verbs[] = {
 	{"show", "[HASH]", "how much each backend is believed to hold, or who holds one prefix",
 	 prefix_show},
-	{"lookup", "[KV-PREFIX] [--service S] [options of hash]",
+	{"lookup", "[KV-PREFIX] [--service S] [--as TENANT] [options of hash]",
 	 "who holds how much of a prompt: a KV-Prefix value, or that or a body on stdin",
 	 do_prefix_lookup},
 	{0},

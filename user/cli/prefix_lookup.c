@@ -11,6 +11,7 @@
 #include "lib/query.h"
 #include "steering.h"
 #include "table.h"
+#include "tenant.h"
 
 /* What each backend holds of one prompt, its deepest entry. */
 struct match {
@@ -167,14 +168,19 @@ int do_prefix_lookup(struct cli *cli, int argc, char **argv)
 	struct kv_query query = {.exclude = KV_NONE};
 	struct kv_choice choice;
 	struct hash_options o = {0};
-	const char *service = NULL;
-	const struct cli_option options[] = {{"--service", &service, NULL}, HASH_OPTIONS(o), {0}};
+	const char *service = NULL, *as = NULL;
+	struct tenant tenant;
+	const struct cli_option options[] = {
+		{"--service", &service, NULL}, {"--as", &as, NULL}, HASH_OPTIONS(o), {0}};
 	int rc = cli_arguments(cli, &argc, argv, options, 0, 1) ?: cli_pins(cli, &pins)
 		?: view_take(cli, pins, false, view) ?: pick_service(cli, view, service, &query.service)
+		?: tenant_of(cli, pins, as, &tenant)
 		?: read_query(cli, &o, argc ? argv[0] : NULL, &query);
 
 	if (rc)
 		return rc;
+	for (__u32 i = 0; i < query.n_rungs; i++)
+		query.rungs[i].hash = tenant_hash(&tenant, query.rungs[i].hash);
 	rc = match_rungs(view, &query, matches);
 	if (rc)
 		return cli_error(cli, "%s: cannot read the prefixes: %s", cli->pin, strerror(-rc));

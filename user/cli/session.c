@@ -9,6 +9,7 @@
 #include "common/json.h"
 #include "holder.h"
 #include "table.h"
+#include "tenant.h"
 
 static int print_json(struct cli *cli, const struct view *view, const char *key, __u64 hash,
 		      const struct kv_session *session)
@@ -33,13 +34,16 @@ static int session_lookup(struct cli *cli, int argc, char **argv)
 	_cleanup_pins_ struct kv_pins *pins = NULL;
 	_cleanup_free_ struct view *view = malloc(sizeof(*view));
 	struct kv_session session;
+	const char *as = NULL;
+	const struct cli_option options[] = {{"--as", &as, NULL}, {0}};
+	struct tenant tenant;
 	__u64 hash;
-	int rc = cli_arguments(cli, &argc, argv, NULL, 1, 1) ?: cli_pins(cli, &pins)
-		?: view_take(cli, pins, false, view);
+	int rc = cli_arguments(cli, &argc, argv, options, 1, 1) ?: cli_pins(cli, &pins)
+		?: view_take(cli, pins, false, view) ?: tenant_of(cli, pins, as, &tenant);
 
 	if (rc)
 		return rc;
-	hash = kv_session_hash(argv[0], strlen(argv[0]));
+	hash = tenant_hash(&tenant, kv_session_hash(argv[0], strlen(argv[0])));
 	rc = kv_pins_lookup(pins, KV_PIN_kv_sessions, &hash, &session);
 	if (rc && rc != -ENOENT)
 		return cli_error(cli, "%s: cannot read the sessions: %s", cli->pin, strerror(-rc));
@@ -61,6 +65,7 @@ static int session_lookup(struct cli *cli, int argc, char **argv)
 }
 
 const struct cli_verb session_verbs[] = {
-	{"lookup", "KEY", "where requests with this session header value go", session_lookup},
+	{"lookup", "KEY [--as TENANT]", "where requests with this session header value go",
+	 session_lookup},
 	{0},
 };

@@ -19,7 +19,7 @@
 #include "common/addr.h"
 
 #define KV_DEFAULT_PIN "/sys/fs/bpf/kvsteer"
-#define KV_DEFAULT_CONTROL "/run/kvsteer.sock"
+#define KV_DEFAULT_CONTROL "/run/kvsteer/kvsteer.sock"
 #define KV_DEFAULT_CAPACITY 262144 /* tokens */
 #define KV_DEFAULT_RATE 16000	   /* tokens per second */
 #define KV_CONFIG_LISTENS 8	   /* as kv_service.listen */
