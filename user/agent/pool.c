@@ -4,6 +4,7 @@
 
 #include "agent/client.h"
 #include "agent/clock.h"
+#include "agent/expiry.h"
 #include "agent/pool.h"
 #include "agent/service.h"
 #include "agent/upstream.h"
@@ -340,6 +341,8 @@ static void pool_look_at_slots(struct agent *agent, __u32 id, __u64 now_ns, __u3
 			    pool_take(agent, id, end)) {
 				upstream_retire(up, true);
 				surplus--;
+			} else if (expiry_due(up, now_ns) && pool_take(agent, id, end)) {
+				upstream_expire(up);
 			}
 		} else if (up->phase == UPSTREAM_OPEN && state == KV_UP_DONE &&
 			   clock_since(last_ns, now_ns) > SECOND) {

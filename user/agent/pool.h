@@ -4,6 +4,7 @@
 #define AGENT_POOL_H
 
 #include "agent/agent.h"
+#include "agent/expiry.h"
 #include "agent/probe.h"
 
 struct pool {
@@ -19,7 +20,8 @@ struct pool {
 	__u64 retry_at_ns; /* no connection before; 0: any time */
 	__u64 backoff_ns;
 	__u64 tried_at_ns;
-	__u64 short_ns;	    /* when a shortage of this host's was told */
+	__u64 short_ns; /* when a shortage of this host's was told */
+	struct expiry expiry;
 	struct probe asked; /* an idle upstream: does the backend's host live? */
 	__u32 asked_slot;
 	__u64 ask_ns; /* not before */

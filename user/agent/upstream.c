@@ -9,14 +9,16 @@
 #include <unistd.h>
 
 #include "agent/clock.h"
+#include "agent/expiry.h"
 #include "agent/pool.h"
 #include "agent/relay.h"
 #include "agent/upstream.h"
 #include "common/cleanup.h"
 #include "common/log.h"
 
-#define CLOSING_MAX SECOND /* for the backend's FIN */
-#define CLOSED_MAX SECOND  /* for the last packets of a closed socket */
+#define CLOSING_MAX SECOND	 /* for the backend's FIN */
+#define EXPIRED_MAX (3 * SECOND) /* … where it will come because the connection is old */
+#define CLOSED_MAX SECOND	 /* for the last packets of a closed socket */
 
 struct kv_upstream *upstream_slot(const struct upstream *up)
 {
@@ -57,6 +59,12 @@ static void upstream_close_fd(struct upstream *up, bool abort)
 	count(&up->agent->dp, upstreams_closed);
 }
 
+void upstream_expire(struct upstream *up)
+{
+	up->expired = true;
+	upstream_retire(up, false);
+}
+
 void upstream_retire(struct upstream *up, bool abort)
 {
 	struct agent *agent = up->agent;
@@ -91,6 +99,8 @@ static void upstream_closing(struct upstream *up)
 
 	if (n > 0 || (n < 0 && errno == EAGAIN))
 		return;
+	if (up->expired && !n)
+		expiry_learn(up, kv_now_ns());
 	upstream_close_fd(up, false);
 }
 
@@ -102,10 +112,14 @@ void upstream_sweep(struct agent *agent, __u64 now_ns)
 	for (up = TAILQ_FIRST(&agent->retiring); up; up = next) {
 		next = TAILQ_NEXT(up, link);
 		if (up->phase == UPSTREAM_CLOSING) {
+			if (clock_since(up->since_ns, now_ns) <=
+			    (up->expired ? EXPIRED_MAX : CLOSING_MAX))
+				continue;
+			if (up->expired)
+				expiry_forget(up);
 			/* By RST: a FIN might be sent again when nobody knows this tuple's shift.
 			 */
-			if (clock_since(up->since_ns, now_ns) > CLOSING_MAX)
-				upstream_close_fd(up, true);
+			upstream_close_fd(up, true);
 			continue;
 		}
 		if (clock_since(up->since_ns, now_ns) < CLOSED_MAX &&
@@ -140,6 +154,8 @@ static void upstream_idle_readable(struct upstream *up)
 		kv_debug("backend %s: sends without being asked",
 			 agent->dp.backends[up->backend].name);
 	/* A FIN is the idle time-out of any HTTP server; a RST may be the end of the process. */
+	if (!n)
+		expiry_learn(up, kv_now_ns());
 	upstream_retire(up, n != 0);
 	pool_lost(agent, up->backend);
 }

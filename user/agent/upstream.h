@@ -38,6 +38,7 @@ struct upstream {
 	enum upstream_phase phase;
 	int fd;
 	bool read_on;	       /* read event is in the loop */
+	bool expired;	       /* CLOSING because the backend was about to end it */
 	__u32 first_gen;       /* generation of its first claim: later ones reuse it */
 	struct client *client; /* whose request it carries, while the agent has it in hand */
 	__u64 since_ns;	       /* of CONNECTING, CLOSING, CLOSED */
@@ -61,6 +62,8 @@ void upstream_release(struct upstream *up);
 /* Not used again. The caller owns the slot (cleared its idle bit, or state RELAY or DONE).
  * abort: by RST, so that the engine stops working; else after the backend's FIN. */
 void upstream_retire(struct upstream *up, bool abort);
+/* Not used again: idle for so long that the backend is about to end it. */
+void upstream_expire(struct upstream *up);
 /* Frees slots of upstreams that the kernel has forgotten. */
 void upstream_sweep(struct agent *agent, __u64 now_ns);
 /* Everything at once, when the agent ends. */
