@@ -205,4 +205,39 @@ backend_is() {
 	until_true 15 backend_is e1 up
 }
 
+# stalling I IDLE BUSY: on engine host I one that closes idle connections as a busy uvicorn does; it
+# becomes the only backend of service v4 (I = 1) or v6 (I = 2)
+stalling() {
+	local address=10.72.1.2:8010 service=v4 of=
+	[ "$1" = 1 ] || address='[fd72::2:2]:8010' service=v6 of=-6
+	kv_start "$KV_ID-e$1" "$KV_RUN/idle-$1.out" python3 "$KV_TOOLS/idle_engine.py" \
+		--listen "$address" --idle "$2" --busy "$3"
+	until_true 10 grep -q connections "$KV_RUN/idle-$1.out"
+	kvs backend add "$service" "$address" --name "idle$1"
+	kvs backend remove "e1$of"
+	kvs backend remove "e2$of"
+}
+
+@test "an engine that ends idle connections just when the next request comes" {
+	local every=1.65 n=5
+	stalling 1 1.5 0.3
+	stalling 2 1.5 0.3
+	# once, so that it is known how long this engine waits
+	both_services --pieces 1 --piece 16 --any
+	sleep 2.5
+	both_services --pieces 1 --piece 16 --any --every $every --n $n
+	all_said express 200 $n
+	all_said agent 200 $n
+	tail -n 1 "$KV_RUN"/idle-?.out >&3
+}
+
+both_services() {
+	PATIENT=
+	patient express "$@"
+	TO=$KV_V6 patient agent "$@"
+	# shellcheck disable=SC2086
+	wait $PATIENT
+	tail -n 5 "$BATS_TEST_TMPDIR"/{express,agent}
+}
+
 @test "clean end" { kv_clean_end; }
