@@ -28,16 +28,6 @@ sum() {
 	jq --arg n "$1" '.[$n] // 0' "$BATS_TEST_TMPDIR/sums"
 }
 
-# The kernel's own numbers, backend by backend: kvsteer shows what is below 0 as 0.
-gauges() {
-	bpftool -j map dump pinned "$KV_PIN/kv_backends" |
-		jq -c '.[].formatted | select(.value.state != 0) | [.key, .value.inflight_tokens, .value.inflight_requests]'
-}
-
-gauges_are_0() {
-	gauges | jq -se 'length > 0 and all(.[1] == 0 and .[2] == 0)' >/dev/null
-}
-
 @test "express + agent + refused = sent" {
 	local sent before after express
 	express=$(counter requests_express)
@@ -64,17 +54,12 @@ gauges_are_0() {
 }
 
 @test "gauges return to 0" {
-	until_true 10 gauges_are_0 || die "$(gauges; kvs counters --nonzero)"
+	until_true 10 kv_at_rest || die "$(kv_under_way; kvs counters --nonzero)"
 }
 
 @test "each client connection and each lend has ended" {
-	local lends ends
-	until_true 5 gauges_are_0
-	lends=$(($(counter lends) + $(counter lends_midflight)))
-	ends=$(($(counter returns) + $(counter returns_closed) + $(counter retry_forgotten) +
-		$(counter broken_before_response) + $(counter broken_response) + $(counter client_aborted)))
-	echo "lends $lends, ends $ends"
-	[ "$lends" = "$ends" ]
+	until_true 5 kv_at_rest
+	kv_lends_ended
 }
 
 @test "engines saw each request that was not refused, once" {

@@ -58,13 +58,14 @@ kv_start() {
 	KV_STARTED=$!
 }
 
-# kv_engine I [OPTION…]
+# kv_engine I [OPTION…]; with KV_NO_LOG it keeps no log and no copies of its bytes
 kv_engine() {
-	local i=$1
+	local i=$1 record=(--log "$KV_LOG" --raw "$KV_RUN/raw")
 	shift
+	[ -z "${KV_NO_LOG:-}" ] || record=()
 	kv_start "$KV_ID-e$i" "$KV_RUN/engine-$i.out" "$KV_OUT/kv-engine" \
 		--listen "10.72.$i.2:8000" --listen "[fd72::$i:2]:8000" --name "e$i" --name "e$i-6" \
-		--control "10.72.$i.2:8001" --log "$KV_LOG" --raw "$KV_RUN/raw" --keep-alive-s 60 "$@"
+		--control "10.72.$i.2:8001" --keep-alive-s 60 "${record[@]}" "$@"
 	echo "$KV_STARTED" >"$KV_RUN/engine-$i.pid"
 	until_true 5 kv_in "$KV_ID-e$i" curl -fsS -m 1 -o /dev/null "http://10.72.$i.2:8000/health"
 }
@@ -218,6 +219,31 @@ kvs() {
 # counter NAME: its value now
 counter() {
 	kvs -j counters | jq --arg n "$1" '[.. | objects | .[$n]? | numbers] | first // error("no counter " + $n)'
+}
+
+# What is under way by the kernel's own numbers: kvsteer shows what is below 0 as 0.
+kv_under_way() {
+	bpftool -j map dump pinned "$KV_PIN/kv_backends" |
+		jq -c '.[].formatted | select(.value.state != 0) | {backend: .key, tokens: .value.inflight_tokens, requests: .value.inflight_requests}'
+	bpftool -j map dump pinned "$KV_PIN/kv_clients" |
+		jq -c '.[].formatted | select(.value.state == 2) | {lent_client: .value.key.peer_port, slot: .value.pair.slot}'
+	bpftool -j map dump pinned "$KV_PIN/kv_upstreams" |
+		jq -c '.[].formatted | select(.value.state > 1) | {upstream: .key, state: .value.state}'
+}
+
+# Nothing is in flight, lent, relayed, or to be closed.
+kv_at_rest() {
+	kv_under_way | jq -se 'length > 0 and all(has("backend") and .tokens == 0 and .requests == 0)' >/dev/null
+}
+
+# Each lend has had one end.
+kv_lends_ended() {
+	local lends ends
+	lends=$(($(counter lends) + $(counter lends_midflight)))
+	ends=$(($(counter returns) + $(counter returns_closed) + $(counter retry_forgotten) +
+		$(counter broken_before_response) + $(counter broken_response) + $(counter client_aborted)))
+	echo "lends $lends, ends $ends"
+	[ "$lends" = "$ends" ]
 }
 
 # engine_metric I NAME
