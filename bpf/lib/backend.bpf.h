@@ -251,8 +251,11 @@ static __noinline int kv_from_backend(struct __sk_buff *skb, struct kv_packet *p
 		kv_bump(KV_CNT_broken_response);
 	if (s->ended)
 		kv_pair_settle(&s->end, &s->out.to);
-	if (s->verdict == KV_V_CHALLENGE)
-		return kv_challenge(skb, p, &s->out);
+	if (s->verdict == KV_V_CHALLENGE) {
+		struct kv_backend *b = kv_world_backend(u->backend);
+
+		return b ? kv_challenge(skb, p, &s->out, b->ifindex, b->path) : TC_ACT_SHOT;
+	}
 	if (s->verdict != KV_V_FORWARD) {
 		kv_bump(s->why);
 		return TC_ACT_SHOT;

@@ -100,6 +100,7 @@ KV_INLINE void kv_client_step(struct kv_client *c, const struct kv_packet *p, __
 		kv_drop(s, KV_CNT_drop_window);
 		return;
 	}
+	c->last_ns = p->now;
 	if (kv_seq_after(p->ack, pair->resp_sent) || !(p->flags & KV_ACK)) {
 		kv_drop(s, KV_CNT_drop_unsent_ack);
 		return;
@@ -182,7 +183,7 @@ static __noinline int kv_from_client(struct __sk_buff *skb, struct kv_packet *p,
 				     struct kv_client *c)
 {
 	struct kv_scratch *scratch = kv_scratch_get();
-	__u32 tsval = kv_packet_tsval(skb, p);
+	__u32 tsval = kv_packet_tsval(skb, p), ifindex, path;
 	struct kv_upstream *u;
 	struct kv_backend *b;
 	struct kv_step *s;
@@ -192,8 +193,9 @@ static __noinline int kv_from_client(struct __sk_buff *skb, struct kv_packet *p,
 	s = &scratch->step;
 	kv_step_begin(s, p);
 	bpf_spin_lock(&c->lock);
-	c->last_ns = p->now;
 	kv_client_step(c, p, tsval, s);
+	ifindex = c->ifindex;
+	path = c->path;
 	bpf_spin_unlock(&c->lock);
 
 	u = kv_slot(s->slot);
@@ -210,7 +212,7 @@ static __noinline int kv_from_client(struct __sk_buff *skb, struct kv_packet *p,
 	if (s->verdict == KV_V_HOME)
 		return KV_TO_HOME;
 	if (s->verdict == KV_V_CHALLENGE)
-		return kv_challenge(skb, p, &s->out);
+		return kv_challenge(skb, p, &s->out, ifindex, path);
 	if (s->verdict == KV_V_DROP || !b) {
 		kv_bump(s->why);
 		return TC_ACT_SHOT;

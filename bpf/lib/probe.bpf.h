@@ -128,8 +128,10 @@ KV_INLINE enum kv_verdict kv_reset_judge(const struct kv_packet *p, __u32 seq, _
 	return KV_V_CHALLENGE;
 }
 
-/* Back to where it came from: a TC action. */
-KV_INLINE int kv_challenge(struct __sk_buff *skb, const struct kv_packet *p, struct kv_rewrite *r)
+/* Back to the peer, by the pair's own way: who forged the RST may sit at the interface that it came
+ * by, and is not to learn these numbers. A TC action. */
+KV_INLINE int kv_challenge(struct __sk_buff *skb, const struct kv_packet *p, struct kv_rewrite *r,
+			   __u32 ifindex, __u32 path)
 {
 	r->addresses = 1;
 	r->to = p->key;
@@ -138,7 +140,7 @@ KV_INLINE int kv_challenge(struct __sk_buff *skb, const struct kv_packet *p, str
 		return TC_ACT_SHOT;
 	}
 	kv_bump(KV_CNT_challenges);
-	return kv_send(skb, skb->ifindex, skb->ifindex == kv_config.lo_ifindex ? KV_PATH_LOCAL : 0);
+	return kv_send(skb, ifindex, path);
 }
 
 #endif /* KVSTEER_PROBE_BPF_H */
