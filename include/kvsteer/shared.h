@@ -230,6 +230,13 @@ enum kv_client_state {
 #define KV_SEEN_NO_REUSE 8u  /* the upstream must not be pooled again */
 #define KV_SEEN_ANSWERED 16u /* the final response has begun: its queue share is given back */
 
+/* kv_pair.note: the agent's, in state AGENT, for the agent that may have to take over. */
+enum kv_note {
+	KV_NOTE_NONE,	 /* the kernel knows: the response is offered, or a pair has ended */
+	KV_NOTE_READING, /* the request is not answered yet, with no byte */
+	KV_NOTE_RELAYED, /* not offered: the response may have begun */
+};
+
 /* One lent pair; lives in the client's entry and under its lock. Sequence numbers are the
  * client's wire ones unless the name says otherwise. */
 struct kv_pair {
@@ -259,10 +266,10 @@ struct kv_pair {
 	__u8 client_rcv_wscale; /* … and of those announced to it */
 	__u8 backend_snd_wscale;
 	__u8 backend_rcv_wscale;
-	__u8 options; /* KV_OPT_* */
-	__u8 seen;    /* KV_SEEN_* */
-	__u8 offered; /* agent lane: 1 slot offered, 2 relay marks taken */
-	__u8 zero;
+	__u8 options;	  /* KV_OPT_* */
+	__u8 seen;	  /* KV_SEEN_* */
+	__u8 offered;	  /* agent lane: 1 slot offered, 2 relay marks taken */
+	__u8 note;	  /* KV_NOTE_* */
 	__u64 backend_ns; /* the backend's last segment, CLOCK_MONOTONIC; the client's: last_ns */
 	struct kv_framing response;
 };

@@ -186,8 +186,7 @@ forgotten() {
 }
 
 @test "agent down: reading verbs read, writing verbs say so" {
-	kill -KILL "$(gateway_pid)"
-	until_true 5 gone "$(gateway_pid)"
+	kv_kill_gateway
 	sleep 3
 	json 'type == "object"' status
 	text 'DOWN' status

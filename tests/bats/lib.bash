@@ -136,8 +136,23 @@ kv_gateway_with() {
 	echo "$KV_STARTED" >"$KV_RUN/gateway.pid"
 }
 
+# The process that was started: it passes signals on to the agent, and ends with it.
 gateway_pid() {
 	cat "$KV_RUN/gateway.pid"
+}
+
+agent_pid() {
+	kvs -j status | jq -e .agent.pid
+}
+
+# kv_kill_gateway: kill -9 of all its processes at once, so that no agent takes over
+kv_kill_gateway() {
+	local agent
+	agent=$(agent_pid)
+	# shellcheck disable=SC2046
+	kill -KILL "$(gateway_pid)" "$agent" $(pgrep -P "$agent")
+	until_true 5 gone "$agent"
+	until_true 5 gone "$(gateway_pid)"
 }
 
 alive() {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <systemd/sd-daemon.h>
 
 #include "agent/agent.h"
@@ -11,16 +12,19 @@
 #include "agent/clock.h"
 #include "agent/control.h"
 #include "agent/events.h"
+#include "agent/handover.h"
 #include "agent/listen.h"
 #include "agent/pool.h"
 #include "agent/privileges.h"
 #include "agent/service.h"
+#include "agent/supervisor.h"
 #include "agent/sweep.h"
 #include "agent/tenancy.h"
 #include "agent/upstream.h"
 #include "common/log.h"
 
-#define OTHER_FILES 64 /* maps, programs, listeners, timers, control */
+#define SIGNAL_ECHO (500 * MS) /* a signal to all of our processes comes twice */
+#define OTHER_FILES 64	       /* maps, programs, listeners, timers, control */
 
 static void on_reap(evutil_socket_t fd, short what, void *arg)
 {
@@ -32,8 +36,10 @@ static void drain(struct agent *agent)
 {
 	kv_info("draining: requests in progress end, new connections are refused");
 	sd_notify(0, "STOPPING=1\nSTATUS=draining");
+	keeper_ending(&agent->keeper);
 	agent->draining = true;
-	agent->drain_until = kv_now_ns() + agent->config->timeouts.drain_ms * MS;
+	agent->drain_since = kv_now_ns();
+	agent->drain_until = agent->drain_since + agent->config->timeouts.drain_ms * MS;
 	clock_hurry(agent);
 	listen_close_all(agent);
 	/* From here on the kernel lends no request; clients that are between requests are closed
@@ -48,10 +54,25 @@ static void on_terminate(evutil_socket_t fd, short what, void *arg)
 	struct agent *agent = arg;
 
 	(void)fd, (void)what;
-	if (agent->draining)
-		event_base_loopbreak(agent->base);
-	else
+	if (!agent->draining)
 		drain(agent);
+	else if (kv_now_ns() - agent->drain_since > SIGNAL_ECHO)
+		event_base_loopbreak(agent->base);
+}
+
+/* The keeper was killed: another one. */
+static void on_child(evutil_socket_t fd, short what, void *arg)
+{
+	struct agent *agent = arg;
+
+	(void)fd, (void)what;
+	if (waitpid(agent->keeper.pid, NULL, WNOHANG) != agent->keeper.pid || agent->draining)
+		return;
+	/* One made now would have no more rights than we have. */
+	if (*agent->config->user)
+		kv_warn("the keeper was killed: if the agent dies too, its connections do");
+	else
+		keeper_start(&agent->keeper, agent->config);
 }
 
 static int open_names(struct agent *agent)
@@ -93,7 +114,11 @@ static int open_loop(struct agent *agent)
 		evsignal_assign(&agent->terminate[i], agent->base, signals[i], on_terminate, agent);
 		evsignal_add(&agent->terminate[i], NULL);
 	}
+	evsignal_assign(&agent->child, agent->base, SIGCHLD, on_child, agent);
+	evsignal_add(&agent->child, NULL);
 	signal(SIGPIPE, SIG_IGN);
+	signals_unblock();
+	supervisor_announce();
 	return 0;
 }
 
@@ -123,6 +148,48 @@ static void raise_open_files(struct agent *agent)
 	agent->file_clients = upstreams < files / 2 ? files - upstreams : files / 2;
 }
 
+/* From the agent before: its programs are replaced where they are, so that no packet passes
+ * unseen. */
+static int take_over(struct agent *agent)
+{
+	int err = handover_state(agent);
+
+	agent->attach.lenient = agent->keeper.why == KEEPER_CRASH;
+	if (!err)
+		err = attach_all(&agent->attach, agent->config);
+	if (err)
+		return err;
+	attach_clean_leftovers(&agent->attach);
+	handover_sockets(agent);
+	err = handover_slots(agent);
+	return err ? err : handover_listen(agent);
+}
+
+static int start_anew(struct agent *agent)
+{
+	int err;
+
+	/* The former agent's filters know only its own maps: off before ours go on. What they shift
+	 * must be closed before. */
+	handover_connections_close(agent);
+	attach_clean_leftovers(&agent->attach);
+	err = attach_all(&agent->attach, agent->config);
+	return err ? err : service_set_all(agent, agent->config);
+}
+
+static int open_services(struct agent *agent)
+{
+	int err = sweep_open(agent);
+
+	if (!err)
+		err = events_open(agent);
+	if (!err)
+		err = agent->dp.taken_over ? take_over(agent) : start_anew(agent);
+	if (!err)
+		handover_sockets_close(agent);
+	return err;
+}
+
 int agent_open(struct agent *agent, struct kv_config *config)
 {
 	__u32 slots = config->max_backends * config->upstreams_per_backend;
@@ -141,6 +208,9 @@ int agent_open(struct agent *agent, struct kv_config *config)
 		kv_err("out of memory");
 		return -ENOMEM;
 	}
+	err = handover_open(agent);
+	if (err)
+		return err;
 	err = route_open(&agent->attach.routes);
 	if (err) {
 		kv_err("cannot open a netlink socket: %s", strerror(-err));
@@ -153,15 +223,7 @@ int agent_open(struct agent *agent, struct kv_config *config)
 		err = open_names(agent);
 	if (err)
 		return err;
-	/* The former agent's filters know only its own maps: off before ours go on. */
-	attach_clean_leftovers(&agent->attach);
-	err = attach_all(&agent->attach, config);
-	if (!err)
-		err = sweep_open(agent);
-	if (!err)
-		err = events_open(agent);
-	if (!err)
-		err = service_set_all(agent, config);
+	err = open_services(agent);
 	if (!err)
 		err = dataplane_write_meta(&agent->dp, agent->started_ns, kv_now_ns());
 	if (!err)
@@ -170,10 +232,14 @@ int agent_open(struct agent *agent, struct kv_config *config)
 		err = control_open(agent, config->control);
 	if (!err)
 		err = clock_open(agent);
+	if (err)
+		return err;
+	raise_open_files(agent);
+	if (agent->dp.taken_over)
+		handover_apply(agent);
+	err = privileges_drop(agent->config);
 	if (!err)
-		raise_open_files(agent);
-	if (!err)
-		err = privileges_drop(config);
+		keeper_serving(&agent->keeper);
 	return err;
 }
 
@@ -192,6 +258,7 @@ void agent_close(struct agent *agent)
 	/* Sockets before filters: their last packets need the sequence mapping. */
 	clients_close_all(agent);
 	upstream_close_all(agent);
+	handover_close(agent);
 	attach_close(&agent->attach);
 	events_close(agent);
 	sweep_close(agent);

@@ -16,6 +16,8 @@
  *	clock			the timers
  *	control, apply*		the CLI's requests
  *	privileges, remover	what we may do, and who does what we may not
+ *	supervisor, keeper	the two processes beside it, so that its death is not the gateway's
+ *	handover*		taking over from the agent before
  */
 #ifndef AGENT_AGENT_H
 #define AGENT_AGENT_H
@@ -28,6 +30,7 @@
 #include "agent/attach.h"
 #include "agent/buffer.h"
 #include "agent/dataplane.h"
+#include "agent/keeper.h"
 #include "agent/lock.h"
 #include "common/config.h"
 #include "common/pins.h"
@@ -38,6 +41,7 @@
 
 struct client;
 struct control;
+struct handover;
 struct listener;
 struct pool;
 struct upstream;
@@ -52,6 +56,8 @@ struct agent {
 	struct dataplane dp;
 	struct attach attach;
 	struct lock lock;
+	struct keeper keeper;
+	struct handover *handover;
 	struct kv_names names;
 	__u64 started_ns;
 
@@ -84,8 +90,10 @@ struct agent {
 	__u64 tick_fast_until;
 	struct event second; /* heartbeat, deadlines, sweeping */
 	struct event terminate[2];
+	struct event child;
 
 	bool draining;
+	__u64 drain_since;
 	__u64 drain_until;
 	bool ready;
 

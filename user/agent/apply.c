@@ -219,30 +219,44 @@ static int apply_diff(struct agent *agent, struct kv_config *to, const struct kv
 	return 0;
 }
 
+/* Takes to over, also when it fails. */
+static int apply_to(struct agent *agent, struct kv_config *to, yyjson_mut_doc *doc,
+		    yyjson_mut_val *changes, char *err, size_t errlen)
+{
+	struct kv_config *from = agent->config;
+	struct kv_diff diff;
+	int ret = kv_config_diff(from, to, &diff);
+
+	if (ret) {
+		apply_say(err, errlen, "%s", strerror(-ret));
+		kv_config_free(to);
+		return ret;
+	}
+	keep_made(to, from);
+	ret = apply_check(agent, to, &diff, err, errlen);
+	if (!ret) {
+		ret = apply_diff(agent, to, &diff, doc, changes, err, errlen);
+		agent->config = to;
+		to = from;
+	}
+	kv_diff_free(&diff);
+	kv_config_free(to);
+	return ret;
+}
+
 int apply_config(struct agent *agent, const char *name, const char *text, size_t len,
 		 yyjson_mut_doc *doc, yyjson_mut_val *out, char *err, size_t errlen)
 {
 	yyjson_mut_val *changes = yyjson_mut_obj_add_arr(doc, out, "changes");
-	_cleanup_config_ struct kv_config *to = NULL;
-	struct kv_diff diff;
+	struct kv_config *to = NULL;
 	int ret = kv_config_load_text(name, text, len, &to, err, errlen);
 
-	if (ret)
-		return ret;
-	ret = kv_config_diff(agent->config, to, &diff);
-	if (ret) {
-		apply_say(err, errlen, "%s", strerror(-ret));
-		return ret;
-	}
-	keep_made(to, agent->config);
-	ret = apply_check(agent, to, &diff, err, errlen);
-	if (!ret) {
-		struct kv_config *from = agent->config;
+	return ret ? ret : apply_to(agent, to, doc, changes, err, errlen);
+}
 
-		ret = apply_diff(agent, to, &diff, doc, changes, err, errlen);
-		agent->config = kv_take(to);
-		to = from;
-	}
-	kv_diff_free(&diff);
-	return ret;
+int apply_file(struct agent *agent, struct kv_config *to, char *err, size_t errlen)
+{
+	_cleanup_json_mut_ yyjson_mut_doc *doc = yyjson_mut_doc_new(NULL);
+
+	return apply_to(agent, to, doc, yyjson_mut_arr(doc), err, errlen);
 }

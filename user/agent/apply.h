@@ -11,6 +11,8 @@
 /* Each 0, or -errno with one line in err. out: object to add results to. */
 int apply_config(struct agent *agent, const char *name, const char *text, size_t len,
 		 yyjson_mut_doc *doc, yyjson_mut_val *out, char *err, size_t errlen);
+/* What the file says that the maps, taken over, do not. Takes to over. */
+int apply_file(struct agent *agent, struct kv_config *to, char *err, size_t errlen);
 int apply_backend_add(struct agent *agent, const char *service, struct kv_config_backend *backend,
 		      char *err, size_t errlen);
 int apply_backend_drain(struct agent *agent, const char *name, char *err, size_t errlen);

@@ -28,12 +28,32 @@ static bool filter_remove(int ifindex, enum bpf_tc_attach_point direction)
 	return !bpf_tc_detach(&hook, &opts);
 }
 
+/* "There is none" is what is hoped for, and not worth a line. */
+static bool filter_exists(int ifindex)
+{
+	LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = ifindex, .attach_point = BPF_TC_INGRESS);
+	LIBBPF_OPTS(bpf_tc_opts, opts, .handle = ATTACH_HANDLE, .priority = ATTACH_PRIORITY);
+	libbpf_print_fn_t print = libbpf_set_print(NULL);
+	bool exists = !bpf_tc_query(&hook, &opts);
+
+	libbpf_set_print(print);
+	return exists;
+}
+
 static void qdisc_remove(int ifindex)
 {
 	LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = ifindex,
 		    .attach_point = BPF_TC_INGRESS | BPF_TC_EGRESS);
 
 	bpf_tc_hook_destroy(&hook);
+}
+
+static bool attached(const struct attach *attach, int ifindex)
+{
+	for (int i = 0; i < attach->n; i++)
+		if (attach->on[i].ifindex == ifindex)
+			return true;
+	return false;
 }
 
 void attach_clean_leftovers(struct attach *attach)
@@ -43,8 +63,11 @@ void attach_clean_leftovers(struct attach *attach)
 	struct if_nameindex *all = if_nameindex();
 
 	for (struct if_nameindex *i = all; i && i->if_index; i++) {
-		bool removed = filter_remove(i->if_index, BPF_TC_INGRESS);
+		bool removed;
 
+		if (attached(attach, i->if_index))
+			continue;
+		removed = filter_remove(i->if_index, BPF_TC_INGRESS);
 		removed |= filter_remove(i->if_index, BPF_TC_EGRESS);
 		if (removed)
 			kv_info("interface %s: filters of an agent that was killed: removed",
@@ -87,10 +110,10 @@ int attach_interface(struct attach *attach, const struct link_info *link, const 
 		    .attach_point = BPF_TC_INGRESS | BPF_TC_EGRESS);
 	const int fds[] = {attach->dp->ingress_fd, attach->dp->egress_fd};
 	int err, i = attach->n;
+	bool inherited;
 
-	for (int j = 0; j < attach->n; j++)
-		if (attach->on[j].ifindex == link->ifindex)
-			return 0;
+	if (attached(attach, link->ifindex))
+		return 0;
 	if (!link->ethernet && !link->loopback) {
 		kv_err("interface %s (%s): not an Ethernet device: kvsteer cannot rewrite its "
 		       "packets",
@@ -102,6 +125,7 @@ int attach_interface(struct attach *attach, const struct link_info *link, const 
 		       what, ATTACH_MAX);
 		return -E2BIG;
 	}
+	inherited = lock_has_qdisc(attach->lock, link->ifindex) && filter_exists(link->ifindex);
 	err = hook_create(&hook);
 	if (err && err != -EEXIST) {
 		kv_err("interface %s: cannot add a clsact qdisc: %s%s", link->name, strerror(-err),
@@ -110,7 +134,7 @@ int attach_interface(struct attach *attach, const struct link_info *link, const 
 		return err;
 	}
 	attach->on[i].ifindex = link->ifindex;
-	attach->on[i].made_qdisc = !err;
+	attach->on[i].made_qdisc = !err || inherited;
 	memcpy(attach->on[i].name, link->name, sizeof(link->name));
 	if (attach->on[i].made_qdisc)
 		lock_set_qdisc(attach->lock, link->ifindex, true);
@@ -221,10 +245,31 @@ int attach_backend(struct attach *attach, const struct kv_config *config,
 	return attach_interface(attach, &link, "route to a backend");
 }
 
+static void attach_what_is_there(struct attach *attach, const struct kv_config *config)
+{
+	struct route_info route;
+
+	for (__u32 i = 0; i < config->n_interfaces; i++)
+		attach_named(attach, config->interfaces[i]);
+	for (__u32 i = 0; i < config->n_services; i++) {
+		const struct kv_config_service *service = &config->services[i];
+
+		for (__u32 j = 0; j < service->n_listen; j++)
+			attach_listen(attach, config, &service->listen[j]);
+		for (__u32 j = 0; j < service->n_backends; j++)
+			attach_backend(attach, config, &service->backends[j], &route);
+	}
+}
+
 int attach_all(struct attach *attach, const struct kv_config *config)
 {
 	struct route_info route;
 	int err = attach_name(attach, "lo", "local clients and engines");
+
+	if (attach->lenient) {
+		attach_what_is_there(attach, config);
+		return err;
+	}
 
 	for (__u32 i = 0; !err && i < config->n_interfaces; i++)
 		err = attach_named(attach, config->interfaces[i]);

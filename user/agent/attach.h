@@ -22,9 +22,12 @@ struct attach {
 		bool made_qdisc;
 	} on[ATTACH_MAX];
 	unsigned int min_mtu;
+	bool lenient; /* the agent before died: what cannot be attached any more is no reason to end
+		       */
 };
 
-/* Takes filters of an agent that was killed off every interface of this network namespace. */
+/* Takes filters of an agent that was killed off every interface of this network namespace that we
+ * are not attached to. */
 void attach_clean_leftovers(struct attach *attach);
 /* All interfaces that the configuration needs, or names. Prints what fails. */
 int attach_all(struct attach *attach, const struct kv_config *config);

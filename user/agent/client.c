@@ -10,6 +10,7 @@
 
 #include "agent/address.h"
 #include "agent/client.h"
+#include "agent/handover.h"
 #include "agent/pool.h"
 #include "agent/relay.h"
 #include "agent/request.h"
@@ -121,6 +122,8 @@ static void client_end(struct client *c, bool reset)
 	if (c->phase == CLIENT_DEAD)
 		return;
 	client_drop_request(c, true);
+	if (c->died)
+		TAILQ_REMOVE(&agent->handover->died, c, wait);
 	event_del(&c->read);
 	event_del(&c->write);
 	if (c->rechecked)
@@ -365,6 +368,36 @@ static void client_replaced(struct client *c)
 	client_reset(c);
 }
 
+static bool client_enter(struct client *c)
+{
+	struct agent *agent = c->agent;
+
+	if (!tsearch(c, &agent->client_tree, compare))
+		return false;
+	event_assign(&c->read, agent->base, c->fd, EV_READ | EV_PERSIST, on_readable, c);
+	event_assign(&c->write, agent->base, c->fd, EV_WRITE, on_writable, c);
+	TAILQ_INSERT_TAIL(&agent->clients, c, link);
+	agent->n_clients++;
+	client_idle(c);
+	return true;
+}
+
+struct client *client_take_over(struct agent *agent, __u32 service, int fd,
+				const struct sockaddr *peer)
+{
+	struct client *c = client_new(agent, fd, peer);
+
+	if (!c)
+		return NULL;
+	c->service = service;
+	if (client_enter(c)) {
+		client_flush(c); /* what was written with MSG_MORE */
+		return c;
+	}
+	client_delete(c);
+	return NULL;
+}
+
 void client_accept(struct agent *agent, __u32 service, int fd, const struct sockaddr *peer)
 {
 	struct client *c = client_new(agent, fd, peer), *old;
@@ -383,17 +416,12 @@ void client_accept(struct agent *agent, __u32 service, int fd, const struct sock
 		client_refuse(c);
 		return;
 	}
-	if (!tsearch(c, &agent->client_tree, compare)) {
+	if (!client_enter(c)) {
 		count(&agent->dp, clients_refused);
 		client_refuse(c);
 		return;
 	}
-	event_assign(&c->read, agent->base, fd, EV_READ | EV_PERSIST, on_readable, c);
-	event_assign(&c->write, agent->base, fd, EV_WRITE, on_writable, c);
-	TAILQ_INSERT_TAIL(&agent->clients, c, link);
-	agent->n_clients++;
 	count(&agent->dp, clients_accepted);
-	client_idle(c);
 	/* The kernel may have served it, and told us of its end, when it could not be accepted. */
 	if (agent->missed && !entry_read(&agent->dp, &c->key, &entry) &&
 	    entry.state == KV_CLIENT_AGENT)

@@ -60,6 +60,7 @@ struct client {
 	bool close_after;  /* no further request on this connection */
 	bool rechecked;	   /* in agent.rechecks */
 	bool starving;	   /* in agent.starved */
+	bool died;	   /* in handover.died */
 	__u64 last_ns;	   /* last sign of life */
 	__u64 deadline_ns; /* of this phase; 0: none */
 	__u32 discarded;   /* LINGERING: bytes read away */
@@ -69,13 +70,16 @@ struct client {
 	struct buffer out; /* not yet taken by the client's socket */
 	struct request *request;
 	TAILQ_ENTRY(client) link;    /* agent.clients */
-	TAILQ_ENTRY(client) wait;    /* pool.waiters, agent.hopeful or agent.dead */
+	TAILQ_ENTRY(client) wait;    /* pool.waiters, agent.hopeful, handover.died or agent.dead */
 	TAILQ_ENTRY(client) recheck; /* agent.rechecks */
 	TAILQ_ENTRY(client) starved; /* agent.starved */
 };
 
 /* Takes over fd, also when it fails. */
 void client_accept(struct agent *agent, __u32 service, int fd, const struct sockaddr *peer);
+/* One that the agent before had; NULL, and fd is not taken over: no memory. */
+struct client *client_take_over(struct agent *agent, __u32 service, int fd,
+				const struct sockaddr *peer);
 struct client *client_find(struct agent *agent, const struct kv_tuple *key);
 void client_watch(struct client *c, bool on);
 void client_set_phase(struct client *c, enum client_phase phase);

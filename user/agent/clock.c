@@ -8,6 +8,7 @@
 #include "agent/client.h"
 #include "agent/clock.h"
 #include "agent/events.h"
+#include "agent/handover.h"
 #include "agent/listen.h"
 #include "agent/pool.h"
 #include "agent/sweep.h"
@@ -100,6 +101,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	/* The pools also look for slots that ended: what the kernel has to say of them goes first.
 	 */
 	events_consume(agent);
+	handover_tick(agent, now_ns);
 	pool_tick(agent, now_ns);
 	client_rechecks(agent);
 	if (!agent->ready && pools_known(agent))
@@ -126,6 +128,7 @@ static void on_second(evutil_socket_t fd, short what, void *arg)
 	sd_notify(0, "WATCHDOG=1");
 	listen_resume(agent);
 	sweep(agent, now_ns);
+	handover_second(agent, now_ns);
 }
 
 int clock_open(struct agent *agent)

@@ -11,6 +11,7 @@
 #include "kvsteer.skel.h"
 
 #include "agent/dataplane.h"
+#include "agent/handover.h"
 #include "agent/pin.h"
 #include "agent/remover.h"
 #include "common/log.h"
@@ -98,6 +99,27 @@ static void unmap_memory(const struct bpf_map *map, void *memory)
 		munmap(memory, map_bytes(map));
 }
 
+/* The kernel counts per CPU. */
+static __u64 dataplane_counter(struct dataplane *dp, __u32 key)
+{
+	__u64 of_cpu[libbpf_num_possible_cpus()], sum = 0;
+
+	if (bpf_map_lookup_elem(bpf_map__fd(dp->skel->maps.kv_counters), &key, of_cpu))
+		return 0;
+	for (int i = 0; i < libbpf_num_possible_cpus(); i++)
+		sum += of_cpu[i];
+	return sum;
+}
+
+static int open_object(struct dataplane *dp, const struct kv_config *config)
+{
+	dp->skel = kvsteer_bpf__open();
+	if (!dp->skel)
+		return -errno;
+	set_sizes(dp->skel, config);
+	return 0;
+}
+
 int dataplane_load(struct dataplane *dp, const struct kv_config *config)
 {
 	libbpf_print_fn_t print = libbpf_set_print(NULL);
@@ -108,22 +130,27 @@ int dataplane_load(struct dataplane *dp, const struct kv_config *config)
 	/* What libbpf says of a failure is many lines, and ours is one; both only for debugging. */
 	if (kv_log_level() >= KV_LOG_DEBUG)
 		libbpf_set_print(print);
-	skel = kvsteer_bpf__open();
-	if (!skel) {
-		err = -errno;
+	err = open_object(dp, config);
+	if (!err && handover_maps(dp->skel->obj, config, &dp->taken_over)) {
+		/* What was begun cannot be undone: another object. */
+		kvsteer_bpf__destroy(dp->skel);
+		err = open_object(dp, config);
+	}
+	if (err) {
+		libbpf_set_print(print);
 		kv_err("cannot open the BPF object: %s", strerror(-err));
 		return err;
 	}
-	dp->skel = skel;
-	dp->max_backends = config->max_backends;
-	dp->upstreams_per_backend = config->upstreams_per_backend;
-	set_sizes(skel, config);
+	skel = dp->skel;
 	err = kvsteer_bpf__load(skel);
 	libbpf_set_print(print);
 	if (err) {
 		explain_load(err);
 		return err;
 	}
+	dp->max_backends = config->max_backends;
+	dp->upstreams_per_backend = config->upstreams_per_backend;
+	dp->no_upstream = dataplane_counter(dp, KV_CNT_agent_no_upstream);
 	dp->meta_fd = bpf_map__fd(skel->maps.kv_meta);
 	dp->service_ids_fd = bpf_map__fd(skel->maps.kv_service_ids);
 	dp->upstream_ids_fd = bpf_map__fd(skel->maps.kv_upstream_ids);
@@ -157,7 +184,8 @@ int dataplane_set_names(struct dataplane *dp, const struct kv_names *names)
 
 int dataplane_pin(struct dataplane *dp, const char *dir)
 {
-	int err = pin_maps(dp->skel->obj, dir);
+	int err =
+		dp->taken_over ? pin_maps_again(dp->skel->obj, dir) : pin_maps(dp->skel->obj, dir);
 
 	if (!err)
 		snprintf(dp->pin, sizeof(dp->pin), "%s", dir);
@@ -199,18 +227,6 @@ int dataplane_write_meta(struct dataplane *dp, __u64 started_ns, __u64 now_ns)
 	__u32 zero = 0;
 
 	return bpf_map_update_elem(dp->meta_fd, &zero, &meta, BPF_ANY);
-}
-
-/* The kernel counts per CPU. */
-static __u64 dataplane_counter(struct dataplane *dp, __u32 key)
-{
-	__u64 of_cpu[libbpf_num_possible_cpus()], sum = 0;
-
-	if (bpf_map_lookup_elem(bpf_map__fd(dp->skel->maps.kv_counters), &key, of_cpu))
-		return 0;
-	for (int i = 0; i < libbpf_num_possible_cpus(); i++)
-		sum += of_cpu[i];
-	return sum;
 }
 
 __u64 dataplane_events_lost(struct dataplane *dp)

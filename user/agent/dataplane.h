@@ -34,12 +34,14 @@ struct dataplane {
 	int egress_fd;
 	int call_fd;
 	int home_exists_fd;
+	bool taken_over;	      /* the maps are those of an agent before */
 	char pin[KV_CONFIG_PATH_LEN]; /* empty: not pinned */
 };
 
 #define count(dp, name) ((void)(dp)->counters[KV_CNT_##name]++)
 
-/* Each prints one line saying what failed and what to do, and returns -errno. */
+/* Each prints one line saying what failed and what to do, and returns -errno. Maps that are pinned
+ * already are taken over if they fit. */
 int dataplane_load(struct dataplane *dp, const struct kv_config *config);
 int dataplane_set_names(struct dataplane *dp, const struct kv_names *names);
 int dataplane_pin(struct dataplane *dp, const char *dir);

@@ -41,7 +41,7 @@ int entry_set_busy(struct dataplane *dp, const struct kv_tuple *key, __u32 servi
 			.key = *key,
 			.service = service,
 			.last_ns = now_ns,
-			.pair = {.slot = KV_NONE},
+			.pair = {.slot = KV_NONE, .note = KV_NOTE_READING},
 		};
 		/* The kernel enters a client at its first lend: it may be first by now. */
 		err = bpf_map_update_elem(dp->clients_fd, key, entry, BPF_NOEXIST);
@@ -58,6 +58,7 @@ int entry_set_busy(struct dataplane *dp, const struct kv_tuple *key, __u32 servi
 	entry->service = service;
 	entry->state = KV_CLIENT_AGENT;
 	entry->pair.offered = 0;
+	entry->pair.note = KV_NOTE_READING;
 	entry->last_ns = now_ns;
 	return entry_write(dp, key, entry);
 }
@@ -79,6 +80,7 @@ int entry_offer(struct dataplane *dp, __u32 slot, __u32 gen, bool offered, bool 
 	entry->pair.slot = slot;
 	entry->pair.gen = gen;
 	entry->pair.offered = offered;
+	entry->pair.note = offered ? KV_NOTE_NONE : KV_NOTE_RELAYED;
 	entry->pair.seen = 0;
 	kv_framing_init(&entry->pair.response, head_request);
 	return entry_write(dp, &key, entry);
@@ -88,6 +90,7 @@ int entry_set_home(struct dataplane *dp, struct entry_copy *copy)
 {
 	copy->value.state = KV_CLIENT_HOME;
 	copy->value.pair.offered = 0;
+	copy->value.pair.note = KV_NOTE_NONE;
 	return entry_write(dp, &copy->value.key, &copy->value);
 }
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "agent/client.h"
+#include "agent/handover.h"
 #include "agent/listen.h"
 #include "common/cleanup.h"
 #include "common/log.h"
@@ -113,6 +114,21 @@ static int listen_socket(struct agent *agent, const struct sockaddr *sa, socklen
 	return ret;
 }
 
+/* Whoever opened it may have known less of it than we do. */
+static int listen_inherited(struct agent *agent, const struct sockaddr *sa, socklen_t len)
+{
+	int fd = handover_listener(agent, sa, len), one = 1;
+	int mss = attach_max_segment(&agent->attach);
+
+	if (fd < 0)
+		return fd;
+	if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) < 0 ||
+	    setsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, &mss, sizeof(mss)) < 0 ||
+	    listen(fd, LISTEN_BACKLOG) < 0)
+		kv_warn("cannot set up an inherited listener: %s", strerror(errno));
+	return fd;
+}
+
 static int listener_add(struct agent *agent, __u32 service, const struct kv_addr *address,
 			const struct sockaddr *sa, socklen_t len)
 {
@@ -120,8 +136,10 @@ static int listener_add(struct agent *agent, __u32 service, const struct kv_addr
 	struct listener *listener;
 	int fd;
 
-	fd = listen_socket(agent, sa, len, kv_addr_format(address, text, sizeof(text)),
-			   LISTEN_BACKLOG);
+	fd = listen_inherited(agent, sa, len);
+	if (fd < 0)
+		fd = listen_socket(agent, sa, len, kv_addr_format(address, text, sizeof(text)),
+				   LISTEN_BACKLOG);
 	if (fd < 0)
 		return fd;
 	listener = calloc(1, sizeof(*listener));

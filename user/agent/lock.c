@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "agent/lock.h"
+#include "agent/supervisor.h"
 #include "common/log.h"
 
 /* First line: pid. Then one line per qdisc: its interface's index. */
@@ -34,7 +35,7 @@ static void lock_read(struct lock *lock, long *ret_pid)
 static void lock_write(struct lock *lock)
 {
 	char text[2048];
-	int len = snprintf(text, sizeof(text), "%d\n", getpid());
+	int len = snprintf(text, sizeof(text), "%d\n", supervisor_pid());
 
 	for (int i = 0; i < lock->n_qdiscs && len < (int)sizeof(text) - 16; i++)
 		len += snprintf(text + len, sizeof(text) - len, "%d\n", lock->qdisc[i]);

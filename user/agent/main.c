@@ -1,34 +1,88 @@
 // SPDX-License-Identifier: BSD-2-Clause
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
 
 #include "agent/agent.h"
+#include "agent/handover.h"
 #include "agent/options.h"
 #include "agent/privileges.h"
+#include "agent/supervisor.h"
 #include "common/log.h"
 
-int main(int argc, char **argv)
+/* After a crash what was in force counts, as long as the maps are there that say of what services.
+ */
+static struct kv_config *config_of_before(const struct keeper *keeper)
 {
-	struct kv_config *config;
-	struct agent *agent;
-	int exit_code, err;
+	struct kv_config *config = handover_config(keeper);
 
-	kv_log_libbpf();
-	config = options_read(argc, argv, &exit_code);
-	if (!config)
-		return exit_code;
-	if (privileges_limit(config)) {
-		kv_config_free(config);
-		return EXIT_FAILURE;
-	}
-	agent = calloc(1, sizeof(*agent));
+	if (!config || !handover_maps_meta(config))
+		return config;
+	kv_config_free(config);
+	return NULL;
+}
+
+static int run_agent(const struct keeper *keeper, struct kv_config *config)
+{
+	struct agent *agent = calloc(1, sizeof(*agent));
+	int err;
+
 	if (!agent) {
 		kv_err("out of memory");
 		return EXIT_FAILURE;
 	}
-	err = agent_open(agent, config);
+	agent->keeper = *keeper;
+	agent->keeper.path_fixed = *config->user;
+	err = keeper_start(&agent->keeper, config);
+	if (!err)
+		err = agent_open(agent, config);
+	/* Whom sockets were handed to must not close them: its keeper tries again. */
+	if (err && agent->keeper.pid &&
+	    (keeper->why == KEEPER_CRASH || keeper->why == KEEPER_RESTART))
+		_exit(EXIT_FAILURE);
 	if (!err)
 		err = agent_run(agent);
+	keeper_ending(&agent->keeper);
 	agent_close(agent);
 	free(agent);
 	return err ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+	struct keeper keeper = {};
+	struct kv_config *config;
+	struct options options;
+	int exit_code;
+	pid_t pid;
+
+	kv_log_libbpf();
+	exit_code = options_parse(argc, argv, &options);
+	if (exit_code >= 0)
+		return exit_code;
+	signals_block();
+	prctl(PR_SET_NAME, "kvsteerd"); /* also when executed by another path */
+	if (keeper_open(&keeper, argv)) {
+		kv_err("cannot begin: %s", strerror(errno));
+		return EXIT_FAILURE;
+	}
+	config = config_of_before(&keeper);
+	if (!config)
+		config = options_config(&options);
+	if (!config)
+		return EXIT_FAILURE;
+	if (privileges_limit(config)) {
+		kv_config_free(config);
+		return EXIT_FAILURE;
+	}
+	pid = supervised() ? 0 : supervisor_fork();
+	if (!pid)
+		return run_agent(&keeper, config);
+	kv_config_free(config);
+	if (pid > 0)
+		return supervise(pid);
+	kv_err("cannot begin: %s", strerror(-pid));
+	return EXIT_FAILURE;
 }

@@ -2,11 +2,10 @@
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "agent/options.h"
 #include "common/log.h"
-
-#define REPEAT_MAX KV_MAX_BACKENDS
 
 static const char usage[] =
 	"usage: kvsteerd -c FILE\n"
@@ -53,18 +52,10 @@ static const struct option options[] = {
 	{},
 };
 
-struct parsed {
-	const char *file;
-	const char *listens[REPEAT_MAX];
-	const char *backends[REPEAT_MAX];
-	const char *interfaces[REPEAT_MAX];
-	struct kv_config_options form;
-};
-
 static bool repeated(const char **list, size_t *n, const char *name)
 {
-	if (*n == REPEAT_MAX) {
-		kv_err("--%s: more than %d of them", name, REPEAT_MAX);
+	if (*n == OPTIONS_REPEAT) {
+		kv_err("--%s: more than %d of them", name, OPTIONS_REPEAT);
 		return false;
 	}
 	list[(*n)++] = optarg;
@@ -72,7 +63,7 @@ static bool repeated(const char **list, size_t *n, const char *name)
 }
 
 /* Exit code, or -1 to go on. */
-static int parse(int argc, char **argv, struct parsed *p)
+static int parse(int argc, char **argv, struct options *p)
 {
 	enum kv_log_level level;
 	bool ok = true;
@@ -122,37 +113,42 @@ static int parse(int argc, char **argv, struct parsed *p)
 	return ok ? -1 : EXIT_USAGE;
 }
 
-struct kv_config *options_read(int argc, char **argv, int *ret_exit)
+int options_parse(int argc, char **argv, struct options *p)
+{
+	bool form;
+	int ret;
+
+	memset(p, 0, sizeof(*p));
+	ret = parse(argc, argv, p);
+	if (ret >= 0)
+		return ret;
+	if (optind < argc) {
+		kv_err("%s: unexpected argument: try --help", argv[optind]);
+		return EXIT_USAGE;
+	}
+	form = p->form.n_listens || p->form.n_backends || p->form.n_interfaces || p->form.policy;
+	if (p->file && (form || p->form.pin || p->form.control)) {
+		kv_err("-c %s: everything else belongs into the file: leave the other options out",
+		       p->file);
+		return EXIT_USAGE;
+	}
+	if (!p->file && !(p->form.n_listens && p->form.n_backends)) {
+		kv_err("neither -c FILE nor --listen and --backend given: try --help");
+		return EXIT_USAGE;
+	}
+	p->form.listens = p->listens;
+	p->form.backends = p->backends;
+	p->form.interfaces = p->interfaces;
+	return -1;
+}
+
+struct kv_config *options_config(const struct options *p)
 {
 	struct kv_config *config = NULL;
 	char err[KV_CONFIG_ERROR_LEN];
-	struct parsed p = {};
-	bool form;
 
-	*ret_exit = parse(argc, argv, &p);
-	if (*ret_exit >= 0)
-		return NULL;
-	*ret_exit = EXIT_USAGE;
-	if (optind < argc) {
-		kv_err("%s: unexpected argument: try --help", argv[optind]);
-		return NULL;
-	}
-	form = p.form.n_listens || p.form.n_backends || p.form.n_interfaces || p.form.policy;
-	if (p.file && (form || p.form.pin || p.form.control)) {
-		kv_err("-c %s: everything else belongs into the file: leave the other options out",
-		       p.file);
-		return NULL;
-	}
-	if (!p.file && !(p.form.n_listens && p.form.n_backends)) {
-		kv_err("neither -c FILE nor --listen and --backend given: try --help");
-		return NULL;
-	}
-	p.form.listens = p.listens;
-	p.form.backends = p.backends;
-	p.form.interfaces = p.interfaces;
-	*ret_exit = EXIT_FAILURE;
-	if (p.file ? kv_config_load(p.file, &config, err, sizeof(err))
-		   : kv_config_from_options(&p.form, &config, err, sizeof(err))) {
+	if (p->file ? kv_config_load(p->file, &config, err, sizeof(err))
+		    : kv_config_from_options(&p->form, &config, err, sizeof(err))) {
 		kv_err("%s", err);
 		return NULL;
 	}

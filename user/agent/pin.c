@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+#include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <dirent.h>
 #include <errno.h>
@@ -13,6 +14,7 @@
 #include "agent/pin.h"
 #include "common/cleanup.h"
 #include "common/log.h"
+#include "common/pins.h"
 
 #define PIN_PATH 512
 
@@ -66,6 +68,51 @@ void pin_remove(const char *dir)
 		kv_warn("pin directory %s: cannot remove: %s", dir, strerror(errno));
 }
 
+/* Scratch, kv_call and the programs' constants each agent makes for itself. */
+bool pin_wanted(const struct bpf_map *map)
+{
+	const char *name = bpf_map__name(map);
+
+	for (int i = 0; i < KV_PIN_MAX; i++)
+		if (!strcmp(name, kv_pin_name(i)))
+			return true;
+	return !strcmp(name, "kv_events");
+}
+
+static __u32 map_id(int fd)
+{
+	struct bpf_map_info info = {};
+	__u32 len = sizeof(info);
+
+	return fd >= 0 && !bpf_obj_get_info_by_fd(fd, &info, &len) ? info.id : 0;
+}
+
+int pin_maps_again(struct bpf_object *object, const char *dir)
+{
+	char fresh[PIN_PATH + 80], path[PIN_PATH + 64];
+	struct bpf_map *map;
+
+	bpf_object__for_each_map (map, object) {
+		_cleanup_close_ int pinned = -1;
+
+		if (!pin_wanted(map))
+			continue;
+		snprintf(path, sizeof(path), "%s/%s", dir, bpf_map__name(map));
+		pinned = bpf_obj_get(path);
+		if (map_id(pinned) == map_id(bpf_map__fd(map)))
+			continue;
+		snprintf(fresh, sizeof(fresh), "%s-new", path);
+		unlink(fresh);
+		if (bpf_obj_pin(bpf_map__fd(map), fresh) || rename(fresh, path) < 0) {
+			int err = -errno;
+
+			kv_err("map %s: cannot pin: %s", path, strerror(-err));
+			return err;
+		}
+	}
+	return 0;
+}
+
 int pin_maps(struct bpf_object *object, const char *dir)
 {
 	char fresh[PIN_PATH], path[PIN_PATH + 64];
@@ -82,8 +129,7 @@ int pin_maps(struct bpf_object *object, const char *dir)
 		return err;
 	}
 	bpf_object__for_each_map (map, object) {
-		/* .rodata and .bss belong to the programs alone. */
-		if (bpf_map__is_internal(map))
+		if (!pin_wanted(map))
 			continue;
 		snprintf(path, sizeof(path), "%s/%s", fresh, bpf_map__name(map));
 		err = bpf_map__pin(map, path);

@@ -63,8 +63,11 @@ struct upstream *pool_claim(struct agent *agent, __u32 id)
 			__u32 slot = first_slot(agent, id) + w * 64 + __builtin_ctzll(bits);
 
 			bits &= bits - 1;
-			if (pool_take(agent, id, slot))
+			if (!pool_take(agent, id, slot))
+				continue;
+			if (agent->upstreams[slot]->phase == UPSTREAM_OPEN)
 				return agent->upstreams[slot];
+			upstream_retire(agent->upstreams[slot], true); /* an orphan */
 		}
 	}
 	return NULL;
@@ -117,6 +120,12 @@ static bool pool_shortage(struct agent *agent, __u32 id, int err)
 	return true;
 }
 
+void pool_has(struct agent *agent, __u32 id, __u32 slot)
+{
+	if (slot - first_slot(agent, id) >= agent->pools[id].end)
+		agent->pools[id].end = slot - first_slot(agent, id) + 1;
+}
+
 static bool pool_connect(struct agent *agent, __u32 id)
 {
 	__u32 slot = first_slot(agent, id), end = slot + agent->dp.upstreams_per_backend;
@@ -133,8 +142,8 @@ static bool pool_connect(struct agent *agent, __u32 id)
 		count(&agent->dp, upstreams_failed);
 		if (!pool_shortage(agent, id, err))
 			pool_connect_failed(agent, id, err);
-	} else if (slot - first_slot(agent, id) >= agent->pools[id].end) {
-		agent->pools[id].end = slot - first_slot(agent, id) + 1;
+	} else {
+		pool_has(agent, id, slot);
 	}
 	return !err;
 }
@@ -274,6 +283,12 @@ void pool_suspect(struct agent *agent, __u32 id)
 	while ((up = pool_claim(agent, id)))
 		upstream_retire(up, true);
 	pool_lost(agent, id);
+}
+
+void pool_take_over(struct agent *agent, __u32 id)
+{
+	agent->pools[id] = (struct pool){.open = true, .known = true};
+	TAILQ_INIT(&agent->pools[id].waiters);
 }
 
 void pool_open(struct agent *agent, __u32 id)

@@ -30,6 +30,10 @@ struct pool {
 };
 
 void pool_open(struct agent *agent, __u32 id);
+/* As pool_open, for a backend that has upstreams already: connects nothing. */
+void pool_take_over(struct agent *agent, __u32 id);
+/* One of its slots is in use. */
+void pool_has(struct agent *agent, __u32 id, __u32 slot);
 void pool_close(struct agent *agent, __u32 id);
 /* Closes idle upstreams; true when there is no upstream left, or only ones that are closing. */
 bool pool_close_idle(struct agent *agent, __u32 id);

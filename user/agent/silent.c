@@ -160,10 +160,11 @@ static void silent_lent(struct agent *agent, struct upstream *up, __u32 gen, __u
 		s->look_ns = s->passed_ns + limit;
 	c = silent_client(agent, &slot->client);
 	/* The slot tells when it was claimed. */
-	if (probe_peer(agent, &s->client, c ? c->fd : -1, later(entry.last_ns, slot->last_ns),
-		       now_ns, &s->look_ns))
+	if (up->fd >= 0 && probe_peer(agent, &s->client, c ? c->fd : -1,
+				      later(entry.last_ns, slot->last_ns), now_ns, &s->look_ns))
 		silent_end(agent, up, gen, CLIENT_VANISHED);
-	else if (probe_peer(agent, &s->backend, up->fd, later(entry.pair.backend_ns, slot->last_ns),
+	else if (up->fd >= 0 &&
+		 probe_peer(agent, &s->backend, up->fd, later(entry.pair.backend_ns, slot->last_ns),
 			    now_ns, &s->look_ns))
 		silent_end(agent, up, gen, BACKEND_VANISHED);
 	else if (now_ns - s->passed_ns >= limit)
@@ -256,7 +257,7 @@ void silent_pairs(struct agent *agent, __u64 now_ns)
 		for (__u32 s = i * per; s < i * per + pool->end; s++) {
 			struct upstream *up = agent->upstreams[s];
 
-			if (up && up->phase == UPSTREAM_OPEN)
+			if (up && (up->phase == UPSTREAM_OPEN || up->phase == UPSTREAM_ORPHAN))
 				silent_look(agent, up, now_ns);
 		}
 		silent_idle(agent, i, now_ns);

@@ -37,6 +37,8 @@ int sweep_open(struct agent *agent)
 	if (!agent->sweep)
 		return -ENOMEM;
 	TAILQ_INIT(&agent->sweep->closed);
+	/* Those of the agent before it has made good, or taking over has. */
+	agent->sweep->events_lost = dataplane_events_lost(&agent->dp);
 	return 0;
 }
 
@@ -90,6 +92,17 @@ static void sweep_closed(struct agent *agent)
 	}
 }
 
+/* A pair goes on without its home sockets when all of the agent was killed at once: silent.c knows
+ * when that has ended. */
+static void sweep_stray(struct agent *agent, const struct kv_tuple *tuple)
+{
+	struct kv_client entry;
+
+	if (!dataplane_home_exists(&agent->dp, tuple) && !entry_read(&agent->dp, tuple, &entry) &&
+	    entry.state != KV_CLIENT_LENT)
+		bpf_map_delete_elem(agent->dp.clients_fd, tuple);
+}
+
 /* Entries nobody told us about: connections that ended before they were accepted. */
 static void sweep_scan(struct agent *agent)
 {
@@ -100,9 +113,8 @@ static void sweep_scan(struct agent *agent)
 		int err = bpf_map_get_next_key(agent->dp.clients_fd,
 					       s->scanning ? &s->cursor : NULL, &next);
 
-		if (s->scanning && !client_find(agent, &s->cursor) &&
-		    !dataplane_home_exists(&agent->dp, &s->cursor))
-			bpf_map_delete_elem(agent->dp.clients_fd, &s->cursor);
+		if (s->scanning && !client_find(agent, &s->cursor))
+			sweep_stray(agent, &s->cursor);
 		s->scanning = !err;
 		if (err)
 			return;

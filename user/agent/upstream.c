@@ -10,6 +10,7 @@
 
 #include "agent/clock.h"
 #include "agent/expiry.h"
+#include "agent/handover.h"
 #include "agent/pool.h"
 #include "agent/relay.h"
 #include "agent/upstream.h"
@@ -75,6 +76,13 @@ void upstream_retire(struct upstream *up, bool abort)
 	kv_write_once(upstream_slot(up)->state, KV_UP_DONE);
 	if (up->client)
 		relay_forget(up->client); /* it may not know yet that its pair is over */
+	if (up->phase == UPSTREAM_ORPHAN) {
+		TAILQ_REMOVE(&agent->handover->orphans, up, link);
+		TAILQ_INSERT_TAIL(&agent->retiring, up, link);
+		up->phase = UPSTREAM_CLOSED;
+		up->since_ns = kv_now_ns();
+		return;
+	}
 	if (!listed) {
 		agent->pools[up->backend].n_open--;
 		TAILQ_INSERT_TAIL(&agent->retiring, up, link);
@@ -348,6 +356,31 @@ int upstream_open(struct agent *agent, __u32 slot)
 	agent->upstreams[slot] = up;
 	agent->pools[backend].n_connecting++;
 	return 0;
+}
+
+struct upstream *upstream_take_over(struct agent *agent, __u32 slot, int fd)
+{
+	static const int one = 1;
+	struct upstream *up = calloc(1, sizeof(*up));
+
+	if (!up)
+		return NULL;
+	up->agent = agent;
+	up->slot = slot;
+	up->backend = slot / agent->dp.upstreams_per_backend;
+	up->fd = fd;
+	up->phase = fd < 0 ? UPSTREAM_ORPHAN : UPSTREAM_OPEN;
+	up->first_gen = agent->dp.upstreams[slot].gen; /* it may have served before */
+	up->since_ns = kv_now_ns();
+	agent->upstreams[slot] = up;
+	pool_has(agent, up->backend, slot);
+	if (fd < 0)
+		return up;
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	event_assign(&up->read, agent->base, fd, EV_READ | EV_PERSIST, on_readable, up);
+	event_assign(&up->write, agent->base, fd, EV_WRITE, on_writable, up);
+	agent->pools[up->backend].n_open++;
+	return up;
 }
 
 void upstream_close_all(struct agent *agent)

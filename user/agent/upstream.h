@@ -16,6 +16,8 @@ enum upstream_phase {
 	UPSTREAM_OPEN,
 	UPSTREAM_CLOSING,
 	UPSTREAM_CLOSED,
+	UPSTREAM_ORPHAN, /* its socket died with the agent before; the kernel may still need the
+			    slot */
 };
 
 /* What silent.c knows of a pair, that of generation gen. */
@@ -50,6 +52,8 @@ struct upstream {
 
 /* Opens one for a slot that is FREE. 0, or -errno when that failed at once. */
 int upstream_open(struct agent *agent, __u32 slot);
+/* Of the agent before; fd -1: the slot alone. NULL: no memory. */
+struct upstream *upstream_take_over(struct agent *agent, __u32 slot, int fd);
 /* connect() has been running for too long: as if it had failed. */
 void upstream_connect_timeout(struct upstream *up);
 

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The keeper: a process made by clone(CLONE_FILES) that does nothing but share the agent's table of
+ * descriptors. Every socket that the agent opens or closes is in it, at no cost and without a
+ * message. When the agent is dead, in whatever way, the keeper executes kvsteerd, which finds all
+ * sockets open: the next agent. So a crash, a kill -9 and a restart are one path.
+ *
+ * A crash brings up the same program again (the one in memory, whatever has been put in its place
+ * since); a restart brings up what is installed now, or is named.
+ */
+#ifndef AGENT_KEEPER_H
+#define AGENT_KEEPER_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "common/config.h"
+
+#define KEEPER_PATH 512
+
+/* Why this agent was started. */
+enum keeper_why {
+	KEEPER_FRESH,	/* by hand, or by the service manager with nothing kept */
+	KEEPER_CRASH,	/* the agent before it has died */
+	KEEPER_RESTART, /* … has ended to be followed */
+	KEEPER_MANAGER, /* sockets came from the service manager */
+};
+
+struct keeper {
+	pid_t pid;
+	char **argv;
+	char path[KEEPER_PATH];		/* of the program, as installed */
+	int failures;			/* agents in a row that died before they served */
+	enum keeper_why why;		/* this agent was started */
+	int config_fd;			/* the configuration of the agent before; -1: none */
+	const struct kv_config *config; /* … and of this one */
+	bool path_fixed; /* the agent has fewer rights: it does not say what is executed */
+	struct keeper_note *note;
+};
+
+/* Reads what the agent before has left in the environment; argv: this program's own. */
+int keeper_open(struct keeper *keeper, char **argv);
+/* Makes the keeper, or another one in place of one that has gone. Prints what fails. */
+int keeper_start(struct keeper *keeper, const struct kv_config *config);
+/* From here on a death of the agent is no failure to start. */
+void keeper_serving(struct keeper *keeper);
+/* The agent ends, or dies over that: the keeper then ends too. */
+void keeper_ending(struct keeper *keeper);
+/* The agent is going to end to be followed: by this program, NULL: the one installed. */
+void keeper_restart(struct keeper *keeper, const char *path);
+
+#endif
