@@ -10,6 +10,8 @@
 
 #include "agent/attach.h"
 #include "agent/lock.h"
+#include "agent/loopback.h"
+#include "common/addr.h"
 #include "common/log.h"
 
 #define ATTACH_HANDLE KV_MAGIC
@@ -184,6 +186,11 @@ static int attach_named(struct attach *attach, const char *name)
 		kv_err("interface %s: is down: ip link set %s up", name, name);
 		return -ENETDOWN;
 	}
+	if (link.port) {
+		kv_err("interface %s: is a port of another: name that one: ip link show %s", name,
+		       name);
+		return -EINVAL;
+	}
 	if (!link_has_address(name)) {
 		kv_err("interface %s: has no address: ip address add … dev %s, or do not name it",
 		       name, name);
@@ -197,8 +204,9 @@ static int attach_any(const char *name, void *context)
 	struct attach *attach = context;
 	struct link_info link;
 
-	/* Tunnels beside the Ethernet devices are no obstacle to listening on any address. */
-	if (link_get(attach->routes, 0, name, &link) || !link.ethernet)
+	/* Tunnels beside the Ethernet devices are no obstacle to listening on any address. Ports of
+	 * a bridge or a bond: that is attached to, and no packet may be translated twice. */
+	if (link_get(attach->routes, 0, name, &link) || !link.ethernet || link.port)
 		return 0;
 	return attach_interface(attach, &link, "listens on any address");
 }
@@ -234,6 +242,8 @@ int attach_backend(struct attach *attach, const struct kv_config *config,
 		       kv_addr_format(&backend->address, text, sizeof(text)));
 		return err;
 	}
+	if (ret->local && kv_addr_is_v4(&backend->address))
+		loopback_open(attach->routes, attach->lock);
 	if (config->n_interfaces && !ret->local)
 		return 0;
 	err = link_get(attach->routes, ret->ifindex, NULL, &link);
@@ -288,6 +298,8 @@ void attach_close(struct attach *attach)
 {
 	while (attach->n)
 		attach_undo(attach, --attach->n);
+	if (attach->lock)
+		loopback_close(attach->routes, attach->lock);
 }
 
 int attach_max_segment(const struct attach *attach)

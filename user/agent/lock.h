@@ -2,7 +2,7 @@
 /*
  * Who runs: one agent per network namespace (its tc filters) and per pin directory. Locks are
  * files in /run/kvsteer, because bpffs knows no flock. The namespace's file also keeps what the
- * next agent must know after a kill -9: which clsact qdiscs were made by us.
+ * next agent must know after a kill -9: which clsact qdiscs and settings of lo were made by us.
  */
 #ifndef AGENT_LOCK_H
 #define AGENT_LOCK_H
@@ -16,7 +16,7 @@ struct lock {
 	int netns_fd;
 	int pin_fd;
 	int n_qdiscs;
-	int qdisc[LOCK_QDISCS]; /* ifindex */
+	int qdisc[LOCK_QDISCS]; /* ifindex; negative: a setting of lo (loopback.c) */
 };
 
 /* Prints what is wrong: another agent (with its pid), no permission. */

@@ -31,6 +31,21 @@ void route_close(struct nl_sock *sock)
 		nl_socket_free(sock);
 }
 
+static bool is_port(struct nl_sock *sock, struct rtnl_link *link)
+{
+	int ifindex = rtnl_link_get_master(link);
+	struct rtnl_link *master;
+	const char *type;
+	bool port;
+
+	if (!ifindex || rtnl_link_get_kernel(sock, ifindex, NULL, &master) < 0)
+		return false;
+	type = rtnl_link_get_type(master);
+	port = type && (!strcmp(type, "bridge") || !strcmp(type, "bond") || !strcmp(type, "team"));
+	rtnl_link_put(master);
+	return port;
+}
+
 int link_get(struct nl_sock *sock, int ifindex, const char *name, struct link_info *ret)
 {
 	struct rtnl_link *link;
@@ -42,6 +57,7 @@ int link_get(struct nl_sock *sock, int ifindex, const char *name, struct link_in
 	*ret = (struct link_info){
 		.ifindex = rtnl_link_get_ifindex(link),
 		.mtu = rtnl_link_get_mtu(link),
+		.port = is_port(sock, link),
 		.up = rtnl_link_get_flags(link) & IFF_UP,
 		.loopback = type == ARPHRD_LOOPBACK,
 		.ethernet = type == ARPHRD_ETHER,

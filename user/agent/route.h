@@ -14,6 +14,7 @@ struct link_info {
 	int ifindex;
 	char name[IFNAMSIZ];
 	unsigned int mtu;
+	bool port; /* of a bridge, a bond or a team: packets pass both devices */
 	bool up;
 	bool loopback;
 	bool ethernet;
