@@ -53,7 +53,7 @@ SKEL     := $(OUT)/kvsteer.skel.h
 BINS     := $(if $(wildcard user/agent/main.c),$(B)/kvsteerd) $(if $(wildcard user/cli/main.c),$(B)/kvsteer) \
 	    $(addprefix $(B)/kv-,$(TOOLS)) $(if $(wildcard tests/impair/main.c),$(B)/kv-impair)
 
-.PHONY: all setup demo test test-fresh kernels check bench install uninstall clean help units fuzzers progs style format
+.PHONY: all setup demo test test-fresh kernels check coverage bench install uninstall clean help units fuzzers progs style format
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -137,7 +137,7 @@ $(B)/tests/prog/test_%: $(B)/tests/prog/test_%.o $(B)/libcommon.a $(B)/libkvstee
 	$(Q)$(CC) $(LDFLAGS) $^ -o $@ $(LDLIBS)
 
 fuzzers: $(addprefix $(OUT)/fuzz/,$(FUZZERS))
-$(OUT)/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(wildcard include/kvsteer/*.h user/lib/*.[ch] user/common/*.[ch])
+$(OUT)/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(wildcard include/kvsteer/*.h user/lib/*.[ch] user/common/*.[ch] user/agent/head.[ch])
 	$(call msg,FUZZ,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CLANG) $(CPPFLAGS) -std=gnu11 -g -O1 -Wall -Wextra -Werror \
@@ -169,6 +169,11 @@ test-fresh:
 kernels: all
 	$(Q)tools/setup.sh kernels
 	$(Q)tools/kernels.sh
+
+## coverage: which lines of the parsers do the tests' inputs run? at least 95 % of each
+coverage:
+	$(Q)tools/setup.sh test
+	$(Q)tools/coverage.sh
 
 ## bench: side by side with plain forwarding and with peers (root)
 bench:

@@ -84,6 +84,31 @@ static void test_sequences(void)
 	}
 }
 
+static void test_near(void)
+{
+	TEST("near: so much below, so much above, across the wrap")
+	{
+		for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+			__u32 a = places[i];
+
+			CHECK(kv_seq_near(a, a, 0, 0));
+			CHECK(!kv_seq_near(a + 1, a, 0, 0) && !kv_seq_near(a - 1, a, 0, 0));
+			CHECK(kv_seq_near(a - 10, a, 10, 0) && !kv_seq_near(a - 11, a, 10, 0));
+			CHECK(kv_seq_near(a + 7, a, 10, 7) && !kv_seq_near(a + 8, a, 10, 7));
+			CHECK(!kv_seq_near(a + 0x80000000u, a, 1 << 20, 1 << 20));
+		}
+	}
+
+	TEST("window fields in bytes")
+	{
+		CHECK_EQ(kv_window_bytes(0, 7), 0);
+		CHECK_EQ(kv_window_bytes(65535, 0), 65535);
+		CHECK_EQ(kv_window_bytes(512, 7), 65536);
+		CHECK_EQ(kv_window_bytes(65535, 14), 65535u << 14);
+		CHECK_EQ(kv_window_bytes(65535, 15), 65535u << 14); /* RFC 7323: 14 at most */
+	}
+}
+
 static void test_windows(void)
 {
 	TEST("windows between scales")
@@ -245,6 +270,7 @@ static void test_rewrite(void)
 int main(void)
 {
 	test_sequences();
+	test_near();
 	test_windows();
 	test_scan();
 	test_rewrite();
