@@ -59,7 +59,7 @@ class Slow:
     def connected(self):
         err = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if err:
-            self.end("not connected: " + errno.errorcode[err])
+            self.end("reset" if err == errno.ECONNRESET else "not connected: " + errno.errorcode[err])
             return
         self.ready = True
         self.send(self.data)

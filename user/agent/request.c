@@ -16,6 +16,7 @@
 #include "agent/relay.h"
 #include "agent/request.h"
 #include "agent/steer.h"
+#include "agent/sweep.h"
 #include "agent/tenancy.h"
 #include "common/cleanup.h"
 #include "common/log.h"
@@ -368,6 +369,8 @@ static bool request_take(struct client *c, bool held, struct entry_copy *entry)
 	int err;
 
 	err = entry_set_busy(&agent->dp, &c->key, c->service, kv_now_ns(), held, entry);
+	if (err == -E2BIG && sweep_make_room(agent))
+		err = entry_set_busy(&agent->dp, &c->key, c->service, kv_now_ns(), held, entry);
 	if (!err)
 		return true;
 	if (err != -EBUSY) {

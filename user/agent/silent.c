@@ -29,8 +29,12 @@ static const char *const why_text[] = {
 
 static void silent_count(struct agent *agent, const struct upstream *up, enum why why)
 {
-	kv_info("backend %s: slot %u: %s", agent->dp.backends[up->backend].name, up->slot,
-		why_text[why]);
+	/* Who only wants to fill the log is not helped. */
+	if (why == SLOW_REQUEST)
+		kv_debug("slot %u: %s", up->slot, why_text[why]);
+	else
+		kv_info("backend %s: slot %u: %s", agent->dp.backends[up->backend].name, up->slot,
+			why_text[why]);
 	if (why == CLIENT_VANISHED)
 		count(&agent->dp, pairs_dead_client);
 	else if (why == BACKEND_VANISHED)

@@ -19,13 +19,20 @@
 
 #define SCAN_STEP 512 /* entries of kv_clients looked at per second */
 
+#define CLOSED_SOON (3 * SECOND)  /* most are forgotten by the kernel within this time … */
+#define CLOSED_LATE (60 * SECOND) /* … and the others after TIME_WAIT */
+#define ROOM_STEP 64
+
 struct closed {
 	TAILQ_ENTRY(closed) link;
 	struct kv_tuple tuple;
+	__u64 since_ns;
 };
 
+TAILQ_HEAD(closed_list, closed);
+
 struct sweep {
-	TAILQ_HEAD(, closed) closed;
+	struct closed_list closed; /* the latest last */
 	struct kv_tuple cursor;
 	bool scanning;
 	__u64 events_lost; /* as far as has been made good */
@@ -72,24 +79,68 @@ void sweep_tuple(struct agent *agent, const struct kv_tuple *tuple)
 	if (!item)
 		return; /* the scan finds it */
 	item->tuple = *tuple;
+	item->since_ns = kv_now_ns();
 	TAILQ_INSERT_TAIL(&agent->sweep->closed, item, link);
 }
 
-static void sweep_closed(struct agent *agent)
+static void closed_drop(struct agent *agent, struct closed *item)
 {
+	TAILQ_REMOVE(&agent->sweep->closed, item, link);
+	free(item);
+}
+
+static void closed_look(struct agent *agent, struct closed *item)
+{
+	/* A younger connection of the same tuple has the entry now, and its own end. */
+	if (!client_find(agent, &item->tuple)) {
+		if (dataplane_home_exists(&agent->dp, &item->tuple))
+			return;
+		bpf_map_delete_elem(agent->dp.clients_fd, &item->tuple);
+	}
+	closed_drop(agent, item);
+}
+
+/* Not all of them each time: with a thousand ends a second there are 60,000 in TIME_WAIT. */
+static void sweep_closed(struct agent *agent, __u64 now_ns)
+{
+	struct closed_list *list = &agent->sweep->closed;
 	struct closed *item, *next;
 
-	for (item = TAILQ_FIRST(&agent->sweep->closed); item; item = next) {
+	for (item = TAILQ_FIRST(list); item && now_ns - item->since_ns > CLOSED_LATE; item = next) {
 		next = TAILQ_NEXT(item, link);
-		/* A younger connection of the same tuple has the entry now, and its own end. */
-		if (!client_find(agent, &item->tuple)) {
-			if (dataplane_home_exists(&agent->dp, &item->tuple))
-				continue;
-			bpf_map_delete_elem(agent->dp.clients_fd, &item->tuple);
-		}
-		TAILQ_REMOVE(&agent->sweep->closed, item, link);
-		free(item);
+		closed_look(agent, item);
 	}
+	for (item = TAILQ_LAST(list, closed_list); item && now_ns - item->since_ns < CLOSED_SOON;
+	     item = next) {
+		next = TAILQ_PREV(item, closed_list, link);
+		closed_look(agent, item);
+	}
+}
+
+bool sweep_make_room(struct agent *agent)
+{
+	struct closed *item, *next;
+	__u64 now_ns = kv_now_ns();
+	struct kv_client entry;
+	int made = 0;
+
+	/* A connection that cannot be accepted may have the tuple of one that is closed. */
+	if (agent->missed)
+		return false;
+	listen_accept(agent);
+	for (item = TAILQ_FIRST(&agent->sweep->closed);
+	     item && made < ROOM_STEP && now_ns - item->since_ns > CLOSED_SOON; item = next) {
+		next = TAILQ_NEXT(item, link);
+		if (!client_find(agent, &item->tuple)) {
+			if (!entry_read(&agent->dp, &item->tuple, &entry) &&
+			    entry.state == KV_CLIENT_LENT)
+				continue;
+			if (!bpf_map_delete_elem(agent->dp.clients_fd, &item->tuple))
+				made++;
+		}
+		closed_drop(agent, item);
+	}
+	return made > 0;
 }
 
 /* A pair goes on without its home sockets when all of the agent was killed at once: silent.c knows
@@ -213,6 +264,6 @@ void sweep(struct agent *agent, __u64 now_ns)
 		sweep_client(c, now_ns);
 	sweep_lost_events(agent);
 	silent_pairs(agent, now_ns);
-	sweep_closed(agent);
+	sweep_closed(agent, now_ns);
 	sweep_scan(agent);
 }
