@@ -331,7 +331,13 @@ static void refuse(int fd)
 
 static void client_refuse(struct client *c)
 {
-	refuse(c->fd);
+	struct kv_client entry;
+
+	/* The kernel has served it: a RST could overtake the answer on its way to the program. */
+	if (!entry_read(&c->agent->dp, &c->key, &entry))
+		close(c->fd);
+	else
+		refuse(c->fd);
 	sweep_tuple(c->agent, &c->key);
 	client_delete(c);
 }
