@@ -114,6 +114,27 @@ void client_finished(struct client *c)
 
 /* ---- ends ---------------------------------------------------------------------------- */
 
+/* Ends what is in hand for a connection that has ended or is about to. The entry was made busy for
+ * it; where it did not end with it, it is another connection's of the same tuple, which would wait
+ * for us for ever. */
+static void client_give_up(struct client *c)
+{
+	struct dataplane *dp = &c->agent->dp;
+	bool busy = c->request != NULL;
+	struct entry_copy made, now;
+
+	if (busy)
+		made = c->request->entry;
+	client_drop_request(c, true);
+	if (!busy || entry_read(dp, &c->key, &now.value) || now.value.state != KV_CLIENT_AGENT ||
+	    now.value.pair.slot != made.value.pair.slot ||
+	    now.value.pair.gen != made.value.pair.gen ||
+	    now.value.rx_bypass != made.value.rx_bypass ||
+	    now.value.tx_bypass != made.value.tx_bypass)
+		return;
+	entry_set_home(dp, &now);
+}
+
 static void client_end(struct client *c, bool reset)
 {
 	struct linger linger = {.l_onoff = 1, .l_linger = 0};
@@ -121,7 +142,6 @@ static void client_end(struct client *c, bool reset)
 
 	if (c->phase == CLIENT_DEAD)
 		return;
-	client_drop_request(c, true);
 	if (c->died)
 		TAILQ_REMOVE(&agent->handover->died, c, wait);
 	event_del(&c->read);
@@ -131,6 +151,7 @@ static void client_end(struct client *c, bool reset)
 	if (reset)
 		setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
 	close(c->fd);
+	client_give_up(c);
 	buffer_free(&c->in, &c->address->memory);
 	buffer_free(&c->out, &c->address->memory);
 	tdelete(c, &agent->client_tree, compare);
@@ -368,7 +389,7 @@ static bool client_too_many(struct client *c)
  * one has not been read yet. */
 static void client_replaced(struct client *c)
 {
-	client_drop_request(c, true);
+	client_give_up(c);
 	tdelete(c, &c->agent->client_tree, compare);
 	memset(&c->key, 0, sizeof(c->key));
 	client_reset(c);
