@@ -49,7 +49,7 @@ kv_net_up() {
 
 kv_net_down() {
 	local ns
-	for ns in $(ip netns list | sed -n "s/^\($1-[gce][w0-9]*\).*/\1/p"); do
+	for ns in $(ip netns list | sed -n "s/^\($1-[a-z][a-z0-9]*\).*/\1/p"); do
 		ip netns del "$ns"
 	done
 }

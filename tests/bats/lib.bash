@@ -25,14 +25,12 @@ die() {
 	return 1
 }
 
-# kv_up CLIENTS ENGINES [ENGINE OPTION…]: hosts, and an engine on each engine host
-kv_up() {
-	local clients=$1 engines=$2 i
-	shift 2
+# kv_begin DIRECTORY: names and files of an instance, no hosts yet
+kv_begin() {
 	[ "$(id -u)" = 0 ] || skip "needs root"
 	# Names of mount points and hosts must not meet those of another run.
-	export KV_ID=kvt$$ KV_RUN=$BATS_FILE_TMPDIR KV_CLIENTS=$clients KV_ENGINES=$engines
-	export KV_PIN=/sys/fs/bpf/kvsteer-test-$KV_ID KV_CTL=$BATS_FILE_TMPDIR/control.sock
+	export KV_ID=kvt$$ KV_RUN=$1
+	export KV_PIN=/sys/fs/bpf/kvsteer-test-$KV_ID KV_CTL=$KV_RUN/control.sock
 	export KV_LOG=$KV_RUN/engine.log KV_GW_LOG=$KV_RUN/kvsteerd.log
 	: >"$KV_RUN/pids"
 	: >"$KV_LOG"
@@ -41,6 +39,14 @@ kv_up() {
 	dmesg 2>/dev/null | tail -n 1 | sed 's/\].*/]/' >"$KV_RUN/dmesg"
 	mountpoint -q /sys/fs/bpf || mount -t bpf bpf /sys/fs/bpf
 	trap 'kv_down' INT TERM
+}
+
+# kv_up CLIENTS ENGINES [ENGINE OPTION…]: hosts, and an engine on each engine host
+kv_up() {
+	local clients=$1 engines=$2 i
+	shift 2
+	kv_begin "$BATS_FILE_TMPDIR"
+	export KV_CLIENTS=$clients KV_ENGINES=$engines
 	kv_net_up "$KV_ID" "$clients" "$engines"
 	# what a file wants of its hosts before a socket is opened there
 	if declare -F kv_hosts_ready >/dev/null; then kv_hosts_ready; fi
