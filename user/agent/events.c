@@ -10,6 +10,7 @@
 #include "agent/entry.h"
 #include "agent/events.h"
 #include "agent/listen.h"
+#include "agent/pool.h"
 #include "agent/relay.h"
 #include "agent/upstream.h"
 #include "common/log.h"
@@ -65,6 +66,9 @@ static void event_handle(struct agent *agent, const struct kv_event *event)
 	if (!up || up->phase != UPSTREAM_OPEN || upstream_slot(up)->gen != event->gen ||
 	    kv_read_once(upstream_slot(up)->state) != KV_UP_DONE)
 		return;
+	/* Nothing was acknowledged there. */
+	if (event->type == KV_EVENT_CLOSE_UPSTREAM)
+		pool_ask(agent, up->backend);
 	upstream_retire(up, event->type != KV_EVENT_RETURNED_CLOSED &&
 				    event->type != KV_EVENT_CLOSE_CLIENT);
 }

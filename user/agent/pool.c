@@ -285,6 +285,23 @@ void pool_suspect(struct agent *agent, __u32 id)
 	pool_lost(agent, id);
 }
 
+void pool_ask(struct agent *agent, __u32 id)
+{
+	struct pool *pool = &agent->pools[id];
+	__u64 now_ns = kv_now_ns();
+
+	if (clock_since(pool->asked_all_ns, now_ns) < POOL_PROBE_GAP)
+		return;
+	pool->asked_all_ns = now_ns;
+	for (__u32 i = 0; i < pool->end; i++) {
+		const struct upstream *up = agent->upstreams[first_slot(agent, id) + i];
+
+		if (up && up->phase == UPSTREAM_OPEN &&
+		    kv_read_once(upstream_slot(up)->state) == KV_UP_IDLE)
+			probe_ask(up->fd);
+	}
+}
+
 void pool_take_over(struct agent *agent, __u32 id)
 {
 	agent->pools[id] = (struct pool){.open = true, .known = true};

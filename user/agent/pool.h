@@ -25,6 +25,7 @@ struct pool {
 	struct probe asked; /* an idle upstream: does the backend's host live? */
 	__u32 asked_slot;
 	__u64 ask_ns; /* not before */
+	__u64 asked_all_ns;
 	__u64 closed_ns;
 	struct client_list waiters; /* decided for this backend, no upstream yet */
 };
@@ -63,6 +64,9 @@ void pool_connect_failed(struct agent *agent, __u32 id, int err);
 void pool_lost(struct agent *agent, __u32 id);
 /* The backend may have vanished: its idle upstreams are closed, and a new connection will tell. */
 void pool_suspect(struct agent *agent, __u32 id);
+/* A connection of it was not known there any more: all idle ones are asked whether they are, so
+ * that those that are not end before they are taken. */
+void pool_ask(struct agent *agent, __u32 id);
 /* Lowest idle slot; KV_NONE: none. It may be taken by the time this returns. */
 __u32 pool_first_idle(const struct agent *agent, __u32 id);
 /* Clears the slot's idle bit; whether it was set, that is, whether the slot is now the caller's. */

@@ -14,7 +14,7 @@
  * segment from before the first unacknowledged byte. Entering it makes the address reusable by
  * force and leaving it not reusable at all, so that is set again: while a client is connected,
  * another agent could not listen otherwise. */
-static int probe_send(int fd)
+int probe_ask(int fd)
 {
 	static const int on = TCP_REPAIR_ON, off = TCP_REPAIR_OFF;
 	socklen_t len = sizeof(int);
@@ -43,7 +43,7 @@ bool probe_peer(const struct agent *agent, struct probe *probe, int fd, __u64 he
 	if (now_ns >= due) {
 		if (probe->n == PROBES)
 			return true;
-		err = fd < 0 ? 0 : probe_send(fd);
+		err = fd < 0 ? 0 : probe_ask(fd);
 		if (err) /* what was never asked has not failed to answer */
 			kv_debug("cannot probe: %s", strerror(-err));
 		else

@@ -22,6 +22,8 @@ struct probe {
  * time of the next look. fd: a socket of ours to the peer, lent or not; -1: none. */
 bool probe_peer(const struct agent *agent, struct probe *probe, int fd, __u64 heard_ns,
 		__u64 now_ns, __u64 *look_ns);
+/* Asks now: a peer that does not know the connection answers with RST. */
+int probe_ask(int fd);
 /* When the peer of a socket that is not lent was heard last. */
 __u64 probe_heard(int fd, __u64 now_ns);
 

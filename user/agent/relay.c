@@ -7,6 +7,8 @@
  */
 #include <errno.h>
 #include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -90,35 +92,57 @@ void relay_drop(struct client *c, bool abort)
 	upstream_retire(up, abort);
 }
 
-/* A backend that is told that its client has closed may stop working for it, and close too. Not one
- * that has closed before it got that. */
-static bool relay_given_up(const struct client *c)
+/* How an upstream has ended. */
+struct relay_end {
+	bool reset;
+	bool stale; /* it had served before */
+	bool taken; /* the backend has acknowledged the whole request, and our FIN */
+	bool alive; /* the connection still stands: nobody answers there */
+};
+
+static void relay_look_at_end(const struct client *c, struct relay_end *end)
 {
+	const struct request *r = c->request;
+	struct tcp_info info = {};
+	socklen_t len = sizeof(info);
 	int left = 0;
 
-	return c->eof && !ioctl(c->request->up->fd, SIOCOUTQ, &left) && !left;
+	end->stale = r->gen != r->up->first_gen;
+	end->taken = r->sent == r->len && !ioctl(r->up->fd, SIOCOUTQ, &left) && !left;
+	end->alive = !getsockopt(r->up->fd, IPPROTO_TCP, TCP_INFO, &info, &len) &&
+		     info.tcpi_state == TCP_ESTABLISHED;
 }
 
 /* No byte of a response has come: the request is still whole, so another backend can have it. */
 static void relay_retry(struct client *c, bool reset)
 {
+	struct relay_end end = {.reset = reset};
 	struct agent *agent = c->agent;
 	struct request *r = c->request;
 	__u32 backend = r->up->backend, exclude = backend;
-	bool stale = r->gen != r->up->first_gen, given_up = !reset && relay_given_up(c);
+	bool unknown;
 
+	relay_look_at_end(c, &end);
+	unknown = end.reset && !end.taken && !end.alive;
 	relay_drop(c, true);
-	kv_atomic_add(&agent->dp.backends[backend].failures, 1);
 	client_set_phase(c, CLIENT_READING);
-	pool_lost(agent, backend);
-	/* Nobody else is to begin with what the client has given up. */
-	if (++r->attempts >= CLIENT_ATTEMPTS || given_up) {
+	/* The host does not know this connection, so it may have forgotten all: it has started
+	 * anew, or a firewall has. */
+	if (unknown) {
+		pool_suspect(agent, backend);
+	} else {
+		kv_atomic_add(&agent->dp.backends[backend].failures, 1);
+		pool_lost(agent, backend);
+	}
+	/* A backend that is told that its client has closed may stop working for it, and close too:
+	 * nobody else is to begin with what the client has given up. */
+	if (++r->attempts >= CLIENT_ATTEMPTS || (c->eof && end.taken && !end.reset)) {
 		answer_bad_gateway(c);
 		return;
 	}
 	/* A connection that had served before has most likely met its idle time-out on the way;
 	 * the backend is well and has the cache. */
-	if (stale && r->attempts == 1)
+	if ((unknown || (end.stale && !end.alive)) && r->attempts == 1)
 		exclude = KV_NONE;
 	count(&agent->dp, agent_retries);
 	r->sent = 0;
@@ -348,7 +372,8 @@ void relay_client_readable(struct client *c)
 	char byte;
 	ssize_t n;
 
-	if (hold == ENTRY_HOME || hold == ENTRY_OTHER) {
+	/* While the upstream is ours such an entry is a younger connection's of the same tuple. */
+	if ((hold == ENTRY_HOME || hold == ENTRY_OTHER) && !relay_is_mine(c)) {
 		relay_forget(c);
 		if (c->phase == CLIENT_IDLE)
 			request_begin(c);
