@@ -18,12 +18,14 @@ enum why {
 	BACKEND_VANISHED,
 	NO_ANSWER, /* the backend lives, but its response does not move */
 	SLOW_REQUEST,
+	AGENT_ENDS,
 };
 
 static const char *const why_text[] = {
 	[CLIENT_VANISHED] = "client has vanished",
 	[BACKEND_VANISHED] = "backend has vanished",
 	[NO_ANSWER] = "no byte of a response within timeouts.response",
+	[AGENT_ENDS] = "kvsteerd ends, its response has not",
 	[SLOW_REQUEST] = "client sends its request too slowly (timeouts.request)",
 };
 
@@ -62,7 +64,7 @@ static void silent_tell(struct client *c, const struct kv_client *entry, enum wh
 		return;
 	if (c->phase == CLIENT_RELAYING)
 		relay_let_go(c);
-	if (why == CLIENT_VANISHED || entry->pair.seen & KV_SEEN_RESPONSE ||
+	if (why == CLIENT_VANISHED || why == AGENT_ENDS || entry->pair.seen & KV_SEEN_RESPONSE ||
 	    c->phase != CLIENT_IDLE)
 		client_reset(c);
 	else if (why == SLOW_REQUEST)
@@ -247,6 +249,30 @@ static void silent_look(struct agent *agent, struct upstream *up, __u64 now_ns)
 		silent_lent(agent, up, gen, now_ns);
 	else
 		silent_relay(agent, up, now_ns);
+}
+
+/* Lent or not, what the client has got of its response must not look whole. */
+static void silent_break(struct agent *agent, struct upstream *up)
+{
+	const struct kv_upstream *slot = upstream_slot(up);
+	struct client *c = up->client;
+
+	if (kv_read_once(slot->state) == KV_UP_LENT)
+		silent_end(agent, up, kv_read_once(slot->gen), AGENT_ENDS);
+	else if (c && c->phase == CLIENT_RELAYING && c->request->up == up)
+		client_reset(c);
+}
+
+void silent_end_all(struct agent *agent)
+{
+	__u32 n = agent->dp.max_backends * agent->dp.upstreams_per_backend;
+
+	for (__u32 s = 0; agent->upstreams && s < n; s++) {
+		struct upstream *up = agent->upstreams[s];
+
+		if (up && (up->phase == UPSTREAM_OPEN || up->phase == UPSTREAM_ORPHAN))
+			silent_break(agent, up);
+	}
 }
 
 void silent_pairs(struct agent *agent, __u64 now_ns)

@@ -10,5 +10,7 @@
  * whose response has not moved for timeouts.response; where it has not begun the client gets
  * another engine or 504, else both sides are reset. */
 void silent_pairs(struct agent *agent, __u64 now_ns);
+/* The agent ends: every pair that is left is reset on both sides, as long as somebody can. */
+void silent_end_all(struct agent *agent);
 
 #endif
