@@ -17,6 +17,7 @@
 #include "agent/pool.h"
 #include "agent/privileges.h"
 #include "agent/service.h"
+#include "agent/silent.h"
 #include "agent/supervisor.h"
 #include "agent/sweep.h"
 #include "agent/tenancy.h"
@@ -252,6 +253,7 @@ void agent_close(struct agent *agent)
 {
 	if (!agent->base)
 		return;
+	silent_end_all(agent);
 	clock_close(agent);
 	control_close(agent);
 	listen_close_all(agent);
