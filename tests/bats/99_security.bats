@@ -109,7 +109,7 @@ files() {
 	local pid
 	start
 	caps "$(agent_pid)"
-	for pid in $(pgrep -x kvsteerd); do
+	for pid in $(ip netns pids "$KV_ID-gw"); do
 		[ "$(status_of "$pid" NoNewPrivs)" = 1 ]
 		# DAC_READ_SEARCH 2, SETPCAP 8, NET_BIND_SERVICE 10, NET_ADMIN 12, PERFMON 38, BPF 39
 		[ $((0x$(status_of "$pid" CapBnd) & ~0xc000001504)) = 0 ]
@@ -153,6 +153,28 @@ files() {
 	[ -z "$(status_of "$pid" Groups | tr -d ' ')" ]
 	files
 	works
+}
+
+# The agent is killed, alone, and another one has taken over.
+next_agent() {
+	local pid
+	pid=$(agent_pid)
+	kill -KILL "$pid"
+	until_true 10 another_than "$pid"
+}
+
+another_than() {
+	local pid
+	pid=$(agent_pid 2>/dev/null) && [ -n "$pid" ] && [ "$pid" != "$1" ] && alive "$pid"
+}
+
+@test "user: the agent that follows a killed one becomes it too" {
+	next_agent
+	kv_serves "$KV_V4"
+	until_true 5 caps "$(agent_pid)"
+	[ "$(status_of "$(agent_pid)" Uid | cut -d' ' -f1)" = "$(id -u nobody)" ]
+	files
+	expect "agent fresh"
 }
 
 @test "user: one that is not there is refused at start" {
@@ -234,6 +256,14 @@ unit() {
 	[ "$(lookup)" = 0 ]
 	[ "$(kvs -j session lookup 2 --as a | jq .known)" = true ]
 	[ "$(kvs -j session lookup 2 --as b | jq .known)" = false ]
+}
+
+@test "tenancy: the agent that follows a killed one keeps tenants apart, and knows what was learned" {
+	expect "agent fresh" -H 'X-Tenant: a'
+	next_agent
+	kv_serves "$KV_V4"
+	expect "agent matched" -H 'X-Tenant: a'
+	expect "agent fresh" -H 'X-Tenant: b'
 }
 
 @test "tenancy: two headers, an empty one, one that Connection names: 400" {

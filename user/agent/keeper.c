@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -169,14 +170,19 @@ static void become_agent(const struct keeper *keeper)
 /* What a child of fork() may do in a process of one thread may be done here too. */
 static void keep(const struct keeper *keeper, pid_t agent)
 {
+	struct pollfd poll_agent = {.fd = keeper->agent_fd, .events = POLLIN};
+	static const struct timespec now;
 	sigset_t all;
 
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, NULL);
 	prctl(PR_SET_NAME, "kvsteer-keeper"); /* who kills all kvsteerd does not mean this one */
-	prctl(PR_SET_PDEATHSIG, SIGUSR2);
+	/* Not by PR_SET_PDEATHSIG: that is a signal from the agent, which may be another user's by
+	 * then and has no right to send one. */
 	while (getppid() == agent)
-		sigwaitinfo(&all, NULL);
+		poll(&poll_agent, 1, -1);
+	while (sigtimedwait(&all, NULL, &now) > 0)
+		; /* what was not meant for an agent to come */
 	become_agent(keeper);
 }
 
@@ -188,6 +194,13 @@ int keeper_start(struct keeper *keeper, const struct kv_config *config)
 	int err;
 
 	keeper->config = config;
+	if (keeper->agent_fd <= 0)
+		keeper->agent_fd = syscall(SYS_pidfd_open, agent, 0);
+	if (keeper->agent_fd < 0) {
+		err = -errno;
+		kv_err("cannot make the keeper's process: %s", strerror(-err));
+		return err;
+	}
 	pid = syscall(SYS_clone, CLONE_FILES | SIGCHLD, NULL, NULL, NULL, NULL);
 	if (!pid)
 		keep(keeper, agent);

@@ -28,6 +28,7 @@ enum keeper_why {
 
 struct keeper {
 	pid_t pid;
+	int agent_fd; /* readable when the agent is dead */
 	char **argv;
 	char path[KEEPER_PATH];		/* of the program, as installed */
 	int failures;			/* agents in a row that died before they served */

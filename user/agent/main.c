@@ -34,7 +34,7 @@ static int run_agent(const struct keeper *keeper, struct kv_config *config)
 		return EXIT_FAILURE;
 	}
 	agent->keeper = *keeper;
-	agent->keeper.path_fixed = *config->user;
+	agent->keeper.path_fixed = privileges_user(config);
 	err = keeper_start(&agent->keeper, config);
 	if (!err)
 		err = agent_open(agent, config);

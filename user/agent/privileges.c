@@ -91,8 +91,7 @@ static int caps_keep(__u64 keep, __u64 inheritable)
 	return err ? err : caps_set(permitted & keep, permitted & keep & inheritable);
 }
 
-/* The configuration's, else its service manager's; NULL: none. */
-static const char *user_name(const struct kv_config *config)
+const char *privileges_user(const struct kv_config *config)
 {
 	const char *name = *config->user ? config->user : getenv("KVSTEER_USER");
 
@@ -134,7 +133,7 @@ static int become(const char *name)
 
 int privileges_limit(const struct kv_config *config)
 {
-	const char *user = user_name(config);
+	const char *user = privileges_user(config);
 	__u64 keep = START | (user ? BECOME : 0);
 	int err;
 
@@ -156,7 +155,7 @@ int privileges_limit(const struct kv_config *config)
 
 int privileges_drop(const struct kv_config *config)
 {
-	const char *user = user_name(config);
+	const char *user = privileges_user(config);
 	int err = caps_bound(SERVE);
 
 	if (!err && user) {

@@ -17,6 +17,9 @@ int privileges_limit(const struct kv_config *config);
  */
 int privileges_drop(const struct kv_config *config);
 
+/* Whom the agent becomes: the configuration's user, else KVSTEER_USER; NULL: it stays who it is. */
+const char *privileges_user(const struct kv_config *config);
+
 /* For what needs none. */
 int privileges_none(void);
 
