@@ -16,6 +16,7 @@
 #include "agent/listen.h"
 #include "agent/pool.h"
 #include "agent/privileges.h"
+#include "agent/restart.h"
 #include "agent/service.h"
 #include "agent/silent.h"
 #include "agent/supervisor.h"
@@ -33,21 +34,26 @@ static void on_reap(evutil_socket_t fd, short what, void *arg)
 	clients_reap(arg);
 }
 
-static void drain(struct agent *agent)
+void agent_drain(struct agent *agent)
 {
-	kv_info("draining: requests in progress end, new connections are refused");
-	sd_notify(0, "STOPPING=1\nSTATUS=draining");
-	keeper_ending(&agent->keeper);
-	agent->draining = true;
-	agent->drain_since = kv_now_ns();
-	agent->drain_until = agent->drain_since + agent->config->timeouts.drain_ms * MS;
-	clock_hurry(agent);
-	listen_close_all(agent);
 	/* From here on the kernel lends no request; clients that are between requests are closed
 	 * at the next second's sweep, when those under way have been lent or have come up. */
 	for (__u32 i = 0; i < KV_MAX_SERVICES; i++)
 		if (agent->dp.services[i].flags)
 			kv_atomic_fetch_or(&agent->dp.services[i].flags, KV_SERVICE_DRAINING);
+	if (restart_anew(agent)) {
+		listen_accept(agent); /* what the kernel has served of those that wait */
+		listen_stop_all(agent);
+	} else {
+		kv_info("draining: requests in progress end, new connections are refused");
+		sd_notify(0, "STOPPING=1\nSTATUS=draining");
+		keeper_ending(&agent->keeper);
+		listen_close_all(agent);
+	}
+	agent->draining = true;
+	agent->drain_since = kv_now_ns();
+	agent->drain_until = agent->drain_since + agent->config->timeouts.drain_ms * MS;
+	clock_hurry(agent);
 }
 
 static void on_terminate(evutil_socket_t fd, short what, void *arg)
@@ -55,10 +61,23 @@ static void on_terminate(evutil_socket_t fd, short what, void *arg)
 	struct agent *agent = arg;
 
 	(void)fd, (void)what;
+	if (agent->draining && restart_anew(agent))
+		listen_close_all(agent);
+	restart_cancel(agent);
+	keeper_ending(&agent->keeper);
 	if (!agent->draining)
-		drain(agent);
+		agent_drain(agent);
 	else if (kv_now_ns() - agent->drain_since > SIGNAL_ECHO)
 		event_base_loopbreak(agent->base);
+}
+
+static void on_hangup(evutil_socket_t fd, short what, void *arg)
+{
+	char err[KV_CONFIG_ERROR_LEN];
+
+	(void)fd, (void)what;
+	if (restart_begin(arg, NULL, NULL, NULL, err, sizeof(err)))
+		kv_warn("restart: %s", err);
 }
 
 /* The keeper was killed: another one. */
@@ -117,6 +136,8 @@ static int open_loop(struct agent *agent)
 	}
 	evsignal_assign(&agent->child, agent->base, SIGCHLD, on_child, agent);
 	evsignal_add(&agent->child, NULL);
+	evsignal_assign(&agent->hangup, agent->base, SIGHUP, on_hangup, agent);
+	evsignal_add(&agent->hangup, NULL);
 	signal(SIGPIPE, SIG_IGN);
 	signals_unblock();
 	supervisor_announce();
@@ -225,7 +246,7 @@ int agent_open(struct agent *agent, struct kv_config *config)
 	if (err)
 		return err;
 	err = open_services(agent);
-	if (!err)
+	if (!err && !agent->dp.taken_over)
 		err = dataplane_write_meta(&agent->dp, agent->started_ns, kv_now_ns());
 	if (!err)
 		err = dataplane_pin(&agent->dp, config->pin);
@@ -239,9 +260,10 @@ int agent_open(struct agent *agent, struct kv_config *config)
 	if (agent->dp.taken_over)
 		handover_apply(agent);
 	err = privileges_drop(agent->config);
-	if (!err)
-		keeper_serving(&agent->keeper);
-	return err;
+	if (err)
+		return err;
+	keeper_serving(&agent->keeper);
+	return dataplane_write_meta(&agent->dp, agent->started_ns, kv_now_ns());
 }
 
 int agent_run(struct agent *agent)
@@ -256,7 +278,10 @@ void agent_close(struct agent *agent)
 	silent_end_all(agent);
 	clock_close(agent);
 	control_close(agent);
-	listen_close_all(agent);
+	if (restart_anew(agent))
+		listen_leave_all(agent);
+	else
+		listen_close_all(agent);
 	/* Sockets before filters: their last packets need the sequence mapping. */
 	clients_close_all(agent);
 	upstream_close_all(agent);
@@ -267,6 +292,8 @@ void agent_close(struct agent *agent)
 	dataplane_close(&agent->dp);
 	route_close(agent->attach.routes);
 	lock_release(&agent->lock);
+	restart_exit(agent);
+	restart_close(agent);
 	free(agent->told);
 	free(agent->pools);
 	free(agent->upstreams);

@@ -16,6 +16,7 @@
  *	clock			the timers
  *	control, apply*		the CLI's requests
  *	privileges, remover	what we may do, and who does what we may not
+ *	restart			ending in order to be followed
  *	supervisor, keeper	the two processes beside it, so that its death is not the gateway's
  *	handover*		taking over from the agent before
  */
@@ -43,6 +44,7 @@ struct client;
 struct control;
 struct handover;
 struct listener;
+struct restart;
 struct pool;
 struct upstream;
 struct ring_buffer;
@@ -91,6 +93,8 @@ struct agent {
 	struct event second; /* heartbeat, deadlines, sweeping */
 	struct event terminate[2];
 	struct event child;
+	struct event hangup;
+	struct restart *restart;
 
 	bool draining;
 	__u64 drain_since;
@@ -104,5 +108,7 @@ struct agent {
 int agent_open(struct agent *agent, struct kv_config *config);
 int agent_run(struct agent *agent);
 void agent_close(struct agent *agent);
+/* No further request is taken; the loop ends when those in progress have. */
+void agent_drain(struct agent *agent);
 
 #endif

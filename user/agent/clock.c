@@ -11,6 +11,7 @@
 #include "agent/handover.h"
 #include "agent/listen.h"
 #include "agent/pool.h"
+#include "agent/restart.h"
 #include "agent/sweep.h"
 #include "common/log.h"
 
@@ -101,6 +102,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	/* The pools also look for slots that ended: what the kernel has to say of them goes first.
 	 */
 	events_consume(agent);
+	restart_tick(agent, now_ns);
 	handover_tick(agent, now_ns);
 	pool_tick(agent, now_ns);
 	client_rechecks(agent);
@@ -126,7 +128,8 @@ static void on_second(evutil_socket_t fd, short what, void *arg)
 	timer_read(fd);
 	dataplane_write_meta(&agent->dp, agent->started_ns, now_ns);
 	sd_notify(0, "WATCHDOG=1");
-	listen_resume(agent);
+	if (!restart_anew(agent))
+		listen_resume(agent);
 	sweep(agent, now_ns);
 	handover_second(agent, now_ns);
 }

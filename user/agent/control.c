@@ -13,6 +13,7 @@
 #include "agent/apply.h"
 #include "agent/control.h"
 #include "agent/remover.h"
+#include "agent/restart.h"
 #include "agent/service.h"
 #include "common/cleanup.h"
 #include "common/json.h"
@@ -33,10 +34,26 @@ struct control {
 	TAILQ_HEAD(, connection) connections;
 };
 
+static void control_answer(struct connection *conn, yyjson_mut_doc *doc, yyjson_mut_val *out,
+			   const char *err)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t len;
+
+	yyjson_mut_obj_add_bool(doc, out, "ok", !err);
+	if (err)
+		yyjson_mut_obj_add_str(doc, out, "error", err);
+	text = kv_json_line(doc, &len);
+	if (text)
+		bufferevent_write(conn->bev, text, len);
+}
+
 /* ---- verbs --------------------------------------------------------------------------- */
 
 struct call {
 	struct agent *agent;
+	struct connection *conn;
+	bool later; /* the answer is not known yet */
 	yyjson_val *in;
 	yyjson_mut_doc *doc;
 	yyjson_mut_val *out;
@@ -150,6 +167,33 @@ static int verb_apply(struct call *call)
 			    call->out, call->err, sizeof(call->err));
 }
 
+/* What the program that is to follow said; the agent itself is here a while longer. */
+static void on_restart(void *context, const char *err, bool new_maps)
+{
+	_cleanup_json_mut_ yyjson_mut_doc *doc = yyjson_mut_doc_new(NULL);
+	struct connection *conn = context;
+	yyjson_mut_val *out = yyjson_mut_obj(doc);
+
+	if (!doc)
+		return;
+	yyjson_mut_doc_set_root(doc, out);
+	yyjson_mut_obj_add_uint(doc, out, "pid", getpid());
+	yyjson_mut_obj_add_bool(doc, out, "new_maps", new_maps);
+	yyjson_mut_obj_add_uint(doc, out, "drain_ms",
+				conn->control->agent->config->timeouts.drain_ms);
+	control_answer(conn, doc, out, err);
+}
+
+static int verb_restart(struct call *call)
+{
+	const char *program = yyjson_get_str(yyjson_obj_get(call->in, "program"));
+	int err = restart_begin(call->agent, program, on_restart, call->conn, call->err,
+				sizeof(call->err));
+
+	call->later = !err;
+	return err;
+}
+
 static const struct {
 	const char *name;
 	int (*run)(struct call *call);
@@ -160,6 +204,7 @@ static const struct {
 	{"backend-undrain", verb_backend_undrain},
 	{"backend-remove", verb_backend_remove},
 	{"apply", verb_apply},
+	{"restart", verb_restart},
 };
 
 static int call_run(struct call *call)
@@ -180,9 +225,11 @@ static void control_line(struct connection *conn, const char *line, size_t len)
 {
 	_cleanup_json_ yyjson_doc *in = yyjson_read(line, len, 0);
 	_cleanup_json_mut_ yyjson_mut_doc *doc = yyjson_mut_doc_new(NULL);
-	_cleanup_free_ char *text = NULL;
-	struct call call = {.agent = conn->control->agent, .in = yyjson_doc_get_root(in)};
-	size_t out_len;
+	struct call call = {
+		.agent = conn->control->agent,
+		.conn = conn,
+		.in = yyjson_doc_get_root(in),
+	};
 	int err = -EINVAL;
 
 	if (!doc)
@@ -194,16 +241,13 @@ static void control_line(struct connection *conn, const char *line, size_t len)
 		snprintf(call.err, sizeof(call.err), "expected one JSON object per line");
 	else
 		err = call_run(&call);
-	yyjson_mut_obj_add_bool(doc, call.out, "ok", !err);
-	if (err)
-		yyjson_mut_obj_add_str(doc, call.out, "error", call.err);
-	text = kv_json_line(doc, &out_len);
-	if (text)
-		bufferevent_write(conn->bev, text, out_len);
+	if (!call.later)
+		control_answer(conn, doc, call.out, err ? call.err : NULL);
 }
 
 static void connection_free(struct connection *conn)
 {
+	restart_forget(conn->control->agent, conn);
 	TAILQ_REMOVE(&conn->control->connections, conn, link);
 	bufferevent_free(conn->bev);
 	free(conn);

@@ -6,6 +6,7 @@
  *	{"verb": "backend-add", "service": S, "address": A [, "name", "capacity", "rate"]}
  *	{"verb": "backend-drain", "name": N}      {"verb": "backend-undrain", "name": N}
  *	{"verb": "backend-remove", "name": N}
+ *	{"verb": "restart" [, "program": path]}, answered when that program has been asked
  *	{"verb": "apply", "config": TEXT [, "file": what messages call it]}
  *
  * Answer: {"ok": true, …} or {"ok": false, "error": "one line"}.

@@ -74,6 +74,8 @@ static void on_listener(evutil_socket_t fd, short what, void *arg)
 
 void listen_accept(struct agent *agent)
 {
+	if (agent->draining)
+		return; /* those that wait are the next agent's */
 	for (struct listener *l = agent->listeners; l; l = l->next)
 		accept_some(l, LISTEN_BACKLOG);
 }
@@ -232,6 +234,23 @@ void listen_close_all(struct agent *agent)
 {
 	while (agent->listeners)
 		listener_remove(&agent->listeners);
+}
+
+void listen_leave_all(struct agent *agent)
+{
+	struct listener *listener;
+
+	while ((listener = agent->listeners)) {
+		agent->listeners = listener->next;
+		event_del(&listener->event);
+		free(listener);
+	}
+}
+
+void listen_stop_all(struct agent *agent)
+{
+	for (struct listener *l = agent->listeners; l; l = l->next)
+		event_del(&l->event);
 }
 
 void listen_resume(struct agent *agent)

@@ -11,6 +11,10 @@ int listen_open(struct agent *agent, __u32 service, const struct kv_addr *addres
 int listen_probe(struct agent *agent, const struct kv_addr *address);
 void listen_close(struct agent *agent, __u32 service, const struct kv_addr *address);
 void listen_close_all(struct agent *agent);
+/* Lets go of them without closing: for the next agent. */
+void listen_leave_all(struct agent *agent);
+/* Accepts no more: who connects waits. */
+void listen_stop_all(struct agent *agent);
 /* Accepts whatever waits, at once. */
 void listen_accept(struct agent *agent);
 /* Accepting again after the process ran out of descriptors. */

@@ -9,6 +9,7 @@
 #include "agent/handover.h"
 #include "agent/options.h"
 #include "agent/privileges.h"
+#include "agent/restart.h"
 #include "agent/supervisor.h"
 #include "common/log.h"
 
@@ -44,7 +45,8 @@ static int run_agent(const struct keeper *keeper, struct kv_config *config)
 		_exit(EXIT_FAILURE);
 	if (!err)
 		err = agent_run(agent);
-	keeper_ending(&agent->keeper);
+	if (err || !restart_anew(agent))
+		keeper_ending(&agent->keeper);
 	agent_close(agent);
 	free(agent);
 	return err ? EXIT_FAILURE : EXIT_SUCCESS;
@@ -62,6 +64,13 @@ int main(int argc, char **argv)
 	exit_code = options_parse(argc, argv, &options);
 	if (exit_code >= 0)
 		return exit_code;
+	if (options.check) {
+		config = options_config(&options);
+		if (config)
+			restart_print_check(config);
+		kv_config_free(config);
+		return config ? EXIT_SUCCESS : EXIT_FAILURE;
+	}
 	signals_block();
 	prctl(PR_SET_NAME, "kvsteerd"); /* also when executed by another path */
 	if (keeper_open(&keeper, argv)) {

@@ -23,6 +23,7 @@ static const char usage[] =
 	"      --pin DIR          where the maps are pinned (" KV_DEFAULT_PIN ")\n"
 	"      --control PATH     control socket (" KV_DEFAULT_CONTROL ")\n"
 	"      --log LEVEL        error, warning, info (default), debug\n"
+	"      --check-takeover   tells whether it could follow the agent that asks, and ends\n"
 	"  -h, --help\n"
 	"  -V, --version\n"
 	"\n"
@@ -36,6 +37,7 @@ enum {
 	OPTION_PIN,
 	OPTION_CONTROL,
 	OPTION_LOG,
+	OPTION_CHECK,
 };
 
 static const struct option options[] = {
@@ -47,6 +49,7 @@ static const struct option options[] = {
 	{"pin", required_argument, NULL, OPTION_PIN},
 	{"control", required_argument, NULL, OPTION_CONTROL},
 	{"log", required_argument, NULL, OPTION_LOG},
+	{"check-takeover", no_argument, NULL, OPTION_CHECK},
 	{"help", no_argument, NULL, 'h'},
 	{"version", no_argument, NULL, 'V'},
 	{},
@@ -98,6 +101,9 @@ static int parse(int argc, char **argv, struct options *p)
 				return EXIT_USAGE;
 			}
 			kv_log_set_level(level);
+			break;
+		case OPTION_CHECK:
+			p->check = true;
 			break;
 		case 'h':
 			fputs(usage, stdout);

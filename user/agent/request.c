@@ -15,6 +15,7 @@
 #include "agent/pool.h"
 #include "agent/relay.h"
 #include "agent/request.h"
+#include "agent/restart.h"
 #include "agent/steer.h"
 #include "agent/sweep.h"
 #include "agent/tenancy.h"
@@ -401,7 +402,13 @@ void request_begin(struct client *c)
 
 	/* An event that ends this client may be waiting beside the bytes that came after it. */
 	events_consume(c->agent);
-	if (c->phase != CLIENT_IDLE || !request_take(c, false, &entry))
+	if (c->phase != CLIENT_IDLE)
+		return;
+	if (restart_waits(c->agent)) {
+		client_watch(c, false); /* the next agent reads it */
+		return;
+	}
+	if (!request_take(c, false, &entry))
 		return;
 	request_start(c, &entry);
 	if (c->phase == CLIENT_READING)

@@ -16,6 +16,8 @@ static const struct cli_object objects[] = {
 	{"session", "", "which backend a session belongs to", NULL, session_verbs},
 	{"counters", "[--nonzero]", "every way a packet or a request can go", do_counters, NULL},
 	{"apply", "FILE", "make the running agent's configuration that of FILE", do_apply, NULL},
+	{"restart", "[--binary PATH]",
+	 "another agent takes over, of the program installed now or of PATH", do_restart, NULL},
 	{"check", "FILE", "is FILE a configuration", do_check, NULL},
 	{"hash", "[--path P] [--tokens] [--block N] [--model M] [--lora L] [--salt S] [--tenant T]",
 	 "request body or token ids on stdin -> the KV-Prefix header", do_hash, NULL},
