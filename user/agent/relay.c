@@ -73,10 +73,17 @@ void relay_let_go(struct client *c)
 
 void relay_forget(struct client *c)
 {
+	const struct request *r = c->request;
+	struct kv_client entry;
+	/* State AGENT: the kernel has ended it so that the client is to be closed, maybe by RST. An
+	 * event says how, which may not be here yet; or the sweep does. */
+	bool told = r->up &&
+		    entry_hold(&c->agent->dp, &c->key, r->up->slot, r->gen, &entry) == ENTRY_MINE;
+
 	relay_let_go(c);
 	/* The backend was asked to close by the client's own "Connection: close". If it did not,
 	 * we still do. */
-	if (c->close_after || c->eof)
+	if (!told && (c->close_after || c->eof))
 		client_close_gently(c);
 }
 
@@ -94,10 +101,10 @@ void relay_drop(struct client *c, bool abort)
 
 /* How an upstream has ended. */
 struct relay_end {
-	bool reset;
 	bool stale; /* it had served before */
 	bool taken; /* the backend has acknowledged the whole request, and our FIN */
 	bool alive; /* the connection still stands: nobody answers there */
+	bool dead;  /* by RST, whoever of us has been told of it: send or recv */
 };
 
 static void relay_look_at_end(const struct client *c, struct relay_end *end)
@@ -109,21 +116,23 @@ static void relay_look_at_end(const struct client *c, struct relay_end *end)
 
 	end->stale = r->gen != r->up->first_gen;
 	end->taken = r->sent == r->len && !ioctl(r->up->fd, SIOCOUTQ, &left) && !left;
-	end->alive = !getsockopt(r->up->fd, IPPROTO_TCP, TCP_INFO, &info, &len) &&
-		     info.tcpi_state == TCP_ESTABLISHED;
+	if (getsockopt(r->up->fd, IPPROTO_TCP, TCP_INFO, &info, &len) < 0)
+		return;
+	end->alive = info.tcpi_state == TCP_ESTABLISHED;
+	end->dead = info.tcpi_state == TCP_CLOSE;
 }
 
 /* No byte of a response has come: the request is still whole, so another backend can have it. */
 static void relay_retry(struct client *c, bool reset)
 {
-	struct relay_end end = {.reset = reset};
+	struct relay_end end = {};
 	struct agent *agent = c->agent;
 	struct request *r = c->request;
 	__u32 backend = r->up->backend, exclude = backend;
 	bool unknown;
 
 	relay_look_at_end(c, &end);
-	unknown = end.reset && !end.taken && !end.alive;
+	unknown = end.dead && !end.taken;
 	relay_drop(c, true);
 	client_set_phase(c, CLIENT_READING);
 	/* The host does not know this connection, so it may have forgotten all: it has started
@@ -136,7 +145,7 @@ static void relay_retry(struct client *c, bool reset)
 	}
 	/* A backend that is told that its client has closed may stop working for it, and close too:
 	 * nobody else is to begin with what the client has given up. */
-	if (++r->attempts >= CLIENT_ATTEMPTS || (c->eof && end.taken && !end.reset)) {
+	if (++r->attempts >= CLIENT_ATTEMPTS || (c->eof && end.taken && !reset)) {
 		answer_bad_gateway(c);
 		return;
 	}
