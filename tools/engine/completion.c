@@ -66,6 +66,10 @@ static void cancel(struct conn *c)
 /* One event is one chunk. */
 static void emit(struct conn *c, struct buf *b)
 {
+	if (c->until_close) {
+		conn_add(c, buf_head(b), b->len);
+		return;
+	}
 	conn_addf(c, "%zx\r\n", b->len);
 	conn_add(c, buf_head(b), b->len);
 	conn_add(c, "\r\n", 2);
@@ -119,7 +123,8 @@ static void decode(evutil_socket_t fd, short what, void *arg)
 	}
 	if (a->sent_tokens == a->max_tokens) {
 		wire_end(a, emit);
-		conn_add(c, "0\r\n\r\n", 5);
+		if (!c->until_close)
+			conn_add(c, "0\r\n\r\n", 5);
 		finish(a);
 		return;
 	}
@@ -137,7 +142,8 @@ static void answer_begin(struct answer *a)
 	a->engine->stats.ttft_count++;
 	a->engine->stats.ttft_sum += a->first - a->arrived;
 	if (a->stream) {
-		conn_head(a->conn, 200, "text/event-stream; charset=utf-8", -1, "");
+		conn_head(a->conn, 200, "text/event-stream; charset=utf-8",
+			  a->conn->until_close ? -2 : -1, "");
 		wire_begin(a, emit);
 	} else if (rest > 0) {
 		after(a, a->first + rest, decode);
@@ -327,6 +333,7 @@ void completion_request(struct conn *c, int api)
 		ask.stream = yyjson_get_bool(yyjson_obj_get(root, "stream"));
 		ask.usage = yyjson_get_bool(
 			yyjson_obj_get(yyjson_obj_get(root, "stream_options"), "include_usage"));
+		c->until_close = yyjson_get_bool(yyjson_obj_get(root, "until_close"));
 		a = answer_new(c, api, &ask);
 		hash_prompts(a, &ask);
 		a->waiting = true;

@@ -101,7 +101,7 @@ void conn_add(struct conn *c, const void *data, size_t n)
 {
 	bool cut = false;
 
-	if (c->state == CONN_FLUSH)
+	if (c->state == CONN_FLUSH || c->state == CONN_LINGER)
 		return;
 	if (c->cut >= 0 && (uint64_t)c->cut <= c->sent + n) {
 		n = c->cut - c->sent;
@@ -167,7 +167,7 @@ static void conn_begin(struct conn *c)
 	c->sent = 0;
 	c->status = 0;
 	c->rst_after_tokens = c->fin_mid_body = -1;
-	c->close_silently = false;
+	c->close_silently = c->until_close = false;
 	log_request(c);
 	api_request(c);
 }

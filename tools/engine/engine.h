@@ -113,7 +113,8 @@ struct conn {
 	FILE *raw_in, *raw_out;
 	int64_t fin_mid_body, rst_after_tokens; /* faults of this request, -1: none */
 	bool close_silently;
-	int64_t cut; /* answer bytes until the connection is cut, -1: never */
+	bool until_close; /* a stream's framing: the connection's end */
+	int64_t cut;	  /* answer bytes until the connection is cut, -1: never */
 };
 
 int64_t now_ms(void);
