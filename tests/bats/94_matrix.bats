@@ -7,7 +7,7 @@ load lib
 
 setup_file() {
 	local host options
-	kv_up 1 7
+	kv_up 2 7
 	for ((host = 1; host <= 7; host++)); do
 		mapfile -t options < <(matrix engines --host "$host")
 		kv_start "$KV_ID-e$host" "$KV_RUN/matrix-$host.out" "$KV_OUT/kv-engine" \
@@ -15,7 +15,7 @@ setup_file() {
 	done
 	matrix config >"$KV_RUN/kvsteer.yaml"
 	kv_gateway_with -c "$KV_RUN/kvsteer.yaml"
-	kv_serves 10.71.1.1:8001 10.71.1.1:8016
+	kv_serves 10.71.1.1:8001 "[fd71::1:1]:8002" 10.71.1.1:8016
 }
 
 teardown_file() { kv_down; }

@@ -4,8 +4,7 @@ own with two engines, one that fails and one that does not and costs more, so th
 failing one first."""
 import dataclasses
 
-GATEWAY = "10.71.1.1"
-MODES = ("plain", "stream")
+MODES = ("plain", "stream", "close")  # Content-Length, chunked, until the connection's end
 LANES = ("express", "agent")
 ACTS = ("waits", "half-closes", "closes", "resets")
 TOKENS = 16  # of an answer, 40 ms each
@@ -18,8 +17,9 @@ class Row:
     see: object  # (mode, lane): what a client that stays may see; a set, or a dict of sets
     both: bool = False  # the other engine fails in the same way
     host: int = 1  # the failing engine's
+    client: int = 1  # the clients' host
     event: str = ""  # what is done to the host or the engine while requests are under way
-    within: int = 5  # s from the request to what the client sees
+    within: int = 10  # s from the request to what the client sees
     half: set = frozenset()  # also seen by a client that half-closes
     once: bool = False  # it breaks when an answer has begun
     act_ms: int = 50  # when a client that leaves does so
@@ -35,15 +35,21 @@ class Row:
         return self.see | also
 
     @property
-    def port(self):
-        return 8001 + self.number
+    def ipv6(self):
+        return self.host == 1 and self.number % 2 == 1
+
+    @property
+    def service(self):
+        """Address and port"""
+        return "fd71::1:1" if self.ipv6 else "10.71.1.1", 8001 + self.number
 
     @property
     def engines(self):
         """(name, host, address)"""
         good = self.host if self.both else 1
-        return [(f"{self.number}-bad", self.host, f"10.72.{self.host}.2:{8101 + self.number}"),
-                (f"{self.number}-good", good, f"10.72.{good}.2:{8201 + self.number}")]
+        form = "[fd72::{}:2]:{}" if self.ipv6 else "10.72.{}.2:{}"
+        return [(f"{self.number}-bad", self.host, form.format(self.host, 8101 + self.number)),
+                (f"{self.number}-good", good, form.format(good, 8201 + self.number))]
 
 
 SERVED = {"200 bad", "200 good"}
@@ -57,12 +63,12 @@ ROWS = [
     Row("connect refused, all", REFUSE, {"503 gw"}, both=True, event="fault"),
     # (This engine gives up when it is sent a FIN.)
     Row("accepts and hangs", {"hang": True}, {"agent": {"504 gw"}, None: {"504 gw", "RST"}},
-        within=9, half={"502 gw"}),
+        within=14, half={"502 gw"}),
     Row("RST before any byte", {"rst_before_headers": True, "after_ms": 100},
         {"agent": {"200 good"}, None: {"502 gw"}}),
     Row("RST before any byte, all", {"rst_before_headers": True}, {"502 gw"}, both=True),
     Row("RST after 3 tokens", {"rst_after_tokens": 3}, {"broken, RST"}, once=True, act_ms=60),
-    Row("FIN mid-body", {"fin_mid_body": 200}, BROKEN, once=True, act_ms=20),
+    Row("FIN mid-body", {"fin_mid_body": 200}, {"close": {"200 bad"}, None: BROKEN}, once=True, act_ms=20),
     Row("FIN behind the answer", {"close_after_response": True}, {"200 bad"}, once=True),
     Row("FIN at lending", {"close": True}, SERVED, host=4, event="lend"),
     Row("RST at lending", {"reset": True}, SERVED, host=6, event="lend"),
@@ -71,31 +77,35 @@ ROWS = [
     Row("400", {}, {"400 bad"}, once=True, at="slow /health", tokens=0),
     Row("silent from the start", {}, {"agent": {"200 good", "502 gw", "504 gw"},
                                       None: {"200 good", "502 gw", "504 gw", "RST"}},
-        within=14, host=2, event="silent"),
+        within=20, host=2, event="silent"),
     Row("host restarted, all", {"reset": True}, SERVED, both=True, host=7, event="restart"),
-    Row("silent in the answer", {}, {"stream": BROKEN, "plain": {"200 good", "502 gw", "504 gw", "RST"}},
-        within=9, host=5, event="silent later", act_ms=300),
-    Row("interface down, up", {}, {"200 bad"}, host=3, event="down"),
+    Row("silent in the answer", {}, {"stream": BROKEN, "close": {"broken, RST"}, "plain": {"200 good", "502 gw", "504 gw", "RST"}},
+        within=14, host=5, event="silent later", act_ms=300),
+    Row("engine's link down, up", {}, {"200 bad"}, host=3, event="e3 down"),
+    Row("client's link down, up", {}, {"200 bad"}, at="engine's link down, up", client=2,
+        event="c2 down"),
 ]
 SERVICES = [r for r in ROWS if not r.at]
 for i, row in enumerate(SERVICES):
     row.number = i
 for row in ROWS:
     if row.at:
-        row.number = next(r.number for r in SERVICES if r.name == row.at)
+        base = next(r for r in SERVICES if r.name == row.at)
+        row.number, row.host = base.number, base.host
 
 
 def config(pin, control):
     hosts = sorted({r.host for r in ROWS})
     yield f"pin: {pin}"
     yield f"control: {control}"
-    yield f"interfaces: [c1, {', '.join(f'e{h}' for h in hosts)}]"
-    yield "upstreams_per_backend: 64"
+    yield f"interfaces: [c1, c2, {', '.join(f'e{h}' for h in hosts)}]"
+    yield "upstreams_per_backend: 128"
     yield "timeouts: {response: 6s, connect: 2s, probe: 1s}"
     yield "services:"
     for r in SERVICES:
         yield f"- name: \"{r.number}\""
-        yield f"  listen: [\"{GATEWAY}:{r.port}\"]"
+        yield "  listen: [\"{}:{}\"]".format(f"[{r.service[0]}]" if r.ipv6 else r.service[0],
+                                             r.service[1])
         yield "  backends:"
         for name, _, address in r.engines:
             rate = 1 if name.endswith("good") else 1000000000

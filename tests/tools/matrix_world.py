@@ -48,8 +48,8 @@ class World:
                    "nud", "permanent")
         self.there(f"e{host}", "ip", "route", "flush", "type", "blackhole")
 
-    def link(self, host, state):
-        self.there("gw", "ip", "link", "set", f"e{host}", state)
+    def link(self, dev, state):
+        self.there("gw", "ip", "link", "set", dev, state)
 
     # ---- before and afterwards
 
@@ -97,13 +97,13 @@ class World:
         # A connection that we closed first keeps its numbers' shift while it is in TIME-WAIT.
         waiting = {int(peer.rpartition(":")[2]) for state, _, peer in ours if state == "TIME-WAIT"}
         for c in self.dump("kv_clients"):
-            port = c["key"]["peer_port"]
+            port = c["key"]["peer_port"]  # in network order
             port = port >> 8 | (port & 255) << 8
             if c["value"]["state"] == 2 or port not in waiting:
                 found.append(f"client entry of port {port}: state {c['value']['state']}, "
                              f"pair {c['value']['pair']['slot']}, seen {c['value']['pair']['seen']}")
         there = [s for s in ours if s[0] != "TIME-WAIT"]
-        to_engines = [s for s in there if s[2].startswith("10.72.")]
+        to_engines = [s for s in there if s[2].startswith(("10.72.", "[fd72:"))]
         if len(to_engines) != idle or len(there) != idle:
             states = collections.Counter((s[0], s[2].rpartition(".")[0]) for s in there)
             found.append(f"sockets: {dict(states)}, idle upstreams: {idle}")
