@@ -138,12 +138,12 @@ static void wake(evutil_socket_t fd, short what, void *arg)
 	t->waiting = false;
 	if (!t->head_sent)
 		head(c, t);
-	if (t->at == t->length || c->head_only) {
+	if (t->at < t->length && !c->head_only)
+		one(c, t);
+	if (t->at == t->length || c->head_only)
 		finish(c, t);
-		return;
-	}
-	one(c, t);
-	conn_run(c);
+	else
+		conn_run(c);
 }
 
 static void wait_for(struct conn *c, struct tagged *t, uint32_t us)
@@ -252,9 +252,11 @@ bool tagged_request(struct conn *c)
 	}
 	c->job = &t->job;
 	evtimer_assign(&c->timer, c->engine->base, wake, c);
-	if (query_num(c->req.query, "first_us", 0))
+	if (query_num(c->req.query, "first_us", 0)) {
 		wait_for(c, t, query_num(c->req.query, "first_us", 0));
-	else
-		head(c, t);
+		return true;
+	}
+	head(c, t);
+	pump(c); /* into the same write: a second answer is behind the first, not after it */
 	return true;
 }
