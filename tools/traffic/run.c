@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The loop: who sends when, and for how long. */
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -24,7 +25,7 @@ static bool is_over(const struct traffic_run *run)
 {
 	const struct traffic_options *o = run->o;
 
-	return (o->requests && run->issued >= o->requests) ||
+	return run->stopped || (o->requests && run->issued >= o->requests) ||
 	       (o->seconds && traffic_now() - run->start_ns >= o->seconds * 1e9);
 }
 
@@ -90,6 +91,17 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	traffic_wake(run);
 }
 
+/* No new requests; those under way end. */
+static void on_stop(evutil_socket_t fd, short what, void *arg)
+{
+	struct traffic_run *run = arg;
+
+	(void)fd;
+	(void)what;
+	run->stopped = true;
+	traffic_wake(run);
+}
+
 static int make_conns(struct traffic_run *run)
 {
 	const struct traffic_options *o = run->o;
@@ -127,6 +139,8 @@ static int loop(struct traffic_run *run)
 	evtimer_assign(&run->feed, run->base, on_feed, run);
 	event_assign(&run->tick, run->base, -1, EV_PERSIST, on_tick, run);
 	event_add(&run->tick, &every);
+	evsignal_assign(&run->stop, run->base, SIGTERM, on_stop, run);
+	event_add(&run->stop, NULL);
 	run->start_ns = run->next_ns = traffic_now();
 	err = make_conns(run);
 	if (!err && event_base_dispatch(run->base) < 0)
@@ -135,6 +149,7 @@ static int loop(struct traffic_run *run)
 	event_del(&run->tick);
 	free_conns(run);
 	event_del(&run->feed);
+	event_del(&run->stop);
 	return err;
 }
 

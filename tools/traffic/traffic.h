@@ -139,7 +139,8 @@ struct traffic_run {
 	struct event_base *base;
 	struct traffic_conn **conns;
 	struct traffic_idle idle;
-	struct event feed, tick;
+	struct event feed, tick, stop;
+	bool stopped; /* by SIGTERM */
 	uint64_t issued, start_ns;
 	uint64_t next_ns;  /* when the rate allows the next request */
 	unsigned int busy; /* connections with a request under way */
