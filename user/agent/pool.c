@@ -65,9 +65,11 @@ struct upstream *pool_claim(struct agent *agent, __u32 id)
 			bits &= bits - 1;
 			if (!pool_take(agent, id, slot))
 				continue;
-			if (agent->upstreams[slot]->phase == UPSTREAM_OPEN)
+			/* Not an orphan, nor one with bytes that nobody asked for. */
+			if (agent->upstreams[slot]->phase == UPSTREAM_OPEN &&
+			    upstream_silent(agent->upstreams[slot]))
 				return agent->upstreams[slot];
-			upstream_retire(agent->upstreams[slot], true); /* an orphan */
+			upstream_retire(agent->upstreams[slot], true);
 		}
 	}
 	return NULL;

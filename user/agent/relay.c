@@ -25,6 +25,7 @@
 #include "common/log.h"
 
 #define RELAY_LITTLE 4096
+#define RELAY_TURN (1u << 20) /* of a request in one turn of the loop */
 
 bool relay_is_mine(const struct client *c)
 {
@@ -120,6 +121,15 @@ static void relay_look_at_end(const struct client *c, struct relay_end *end)
 		return;
 	end->alive = info.tcpi_state == TCP_ESTABLISHED;
 	end->dead = info.tcpi_state == TCP_CLOSE;
+}
+
+/* Bytes have come before the backend has acknowledged any of the request: they answer another. */
+static bool relay_unasked(const struct client *c)
+{
+	const struct request *r = c->request;
+	int left = 0;
+
+	return !ioctl(r->up->fd, SIOCOUTQ, &left) && (size_t)left >= r->sent;
 }
 
 /* No byte of a response has come: the request is still whole, so another backend can have it. */
@@ -266,22 +276,25 @@ static void relay_free_body(struct client *c)
 void relay_to_upstream(struct client *c)
 {
 	struct request *r = c->request;
+	size_t rest = r->len - r->sent;
 	ssize_t n;
 
 	if (!relay_is_mine(c))
 		return;
-	while (r->sent < r->len) {
-		n = send(r->up->fd, c->in.data + r->sent, r->len - r->sent, MSG_NOSIGNAL);
-		if (n < 0 && errno == EAGAIN) {
-			event_add(&r->up->write, NULL);
-			return;
-		}
-		if (n < 0) {
+	if (rest) {
+		n = send(r->up->fd, c->in.data + r->sent, rest < RELAY_TURN ? rest : RELAY_TURN,
+			 MSG_NOSIGNAL);
+		if (n < 0 && errno != EAGAIN) {
 			/* It may have answered before it closed: reading will tell. */
 			r->broken = true;
 			return;
 		}
-		r->sent += n;
+		if (n > 0)
+			r->sent += n;
+		if (r->sent < r->len) {
+			event_add(&r->up->write, NULL);
+			return;
+		}
 	}
 	relay_deadline(c);
 	if (c->eof)
@@ -334,6 +347,10 @@ void relay_from_upstream(struct client *c)
 	/* Bytes stay in the upstream's socket while the client's is full: TCP tells the backend. */
 	if (c->out.len) {
 		upstream_watch(r->up, false);
+		return;
+	}
+	if (!r->answered && relay_unasked(c)) {
+		relay_retry(c, true);
 		return;
 	}
 	n = recv(r->up->fd, agent->scratch, relay_room(c), 0);

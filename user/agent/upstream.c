@@ -144,6 +144,13 @@ void upstream_sweep(struct agent *agent, __u64 now_ns)
 	}
 }
 
+bool upstream_silent(const struct upstream *up)
+{
+	char byte;
+
+	return recv(up->fd, &byte, 1, MSG_PEEK) < 0 && errno == EAGAIN;
+}
+
 /* The end of an idle upstream, or bytes that nobody asked for. */
 static void upstream_idle_readable(struct upstream *up)
 {

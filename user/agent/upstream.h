@@ -65,6 +65,8 @@ __u32 upstream_claim(struct upstream *up, struct client *client, const struct kv
 void upstream_release(struct upstream *up);
 /* Not used again. The caller owns the slot (cleared its idle bit, or state RELAY or DONE).
  * abort: by RST, so that the engine stops working; else after the backend's FIN. */
+/* Neither bytes nor an end wait to be read. */
+bool upstream_silent(const struct upstream *up);
 void upstream_retire(struct upstream *up, bool abort);
 /* Not used again: idle for so long that the backend is about to end it. */
 void upstream_expire(struct upstream *up);
