@@ -53,7 +53,7 @@ SKEL     := $(OUT)/kvsteer.skel.h
 BINS     := $(if $(wildcard user/agent/main.c),$(B)/kvsteerd) $(if $(wildcard user/cli/main.c),$(B)/kvsteer) \
 	    $(addprefix $(B)/kv-,$(TOOLS)) $(if $(wildcard tests/impair/main.c),$(B)/kv-impair)
 
-.PHONY: all setup demo test test-fresh kernels check coverage bench install uninstall clean help units fuzzers progs style format
+.PHONY: all setup demo test test-fresh test-kernels check coverage bench install uninstall clean help units fuzzers progs style format
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -165,8 +165,8 @@ test-fresh:
 	$(Q)tools/setup.sh fresh
 	$(Q)tools/test-fresh.sh
 
-## kernels: do the programs verify and run on Debian's 6.1 and 6.12 kernels? (qemu)
-kernels: all
+## test-kernels: programs and core test on Debian's 6.1 and 6.12 kernels, in qemu (2 minutes)
+test-kernels: all
 	$(Q)tools/setup.sh kernels
 	$(Q)tools/kernels.sh
 

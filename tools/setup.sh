@@ -10,7 +10,7 @@ libyyjson-dev iproute2"
 TEST="bats jq curl wrk python3 python3-venv shellcheck clang-format procps util-linux ethtool nftables"
 BENCH="nginx-light haproxy"
 FRESH="debootstrap git"
-KERNELS="qemu-system-x86 cpio"
+KERNELS="qemu-system-x86 xz-utils python3-minimal libpython3-stdlib"
 
 case "${1:-build}" in
 build) want=$BUILD ;;
@@ -27,34 +27,57 @@ clang_runtime() {
 	[ -z "$v" ] || echo "libclang-rt-$v-dev"
 }
 
-# yyjson entered Debian with 13 (trixie). On 12 take that one package from there:
-# the pin keeps everything else of that release out.
-yyjson_source() {
-	# shellcheck disable=SC1091 # not ours
-	. /etc/os-release
-	[ "${VERSION_ID:-}" = 12 ] || return 0
-	[ -e /etc/apt/sources.list.d/kvsteer-trixie.sources ] && return 0
+# shellcheck disable=SC1091 # not ours
+[ ! -e /etc/os-release ] || . /etc/os-release
+
+# other_release NAME FOR: that release of Debian as a source beside this one's; the pin keeps all of
+# it out.
+other_release() {
 	# shellcheck disable=SC2016 # apt fills it in
 	mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' |
 		grep -v security | head -n 1)
-	echo "setup: adding Debian 13 as a pinned source, for libyyjson only"
-	cat >/etc/apt/sources.list.d/kvsteer-trixie.sources <<SRC
+	echo "setup: adding Debian's $1 as a pinned source, for $2 only"
+	cat >"/etc/apt/sources.list.d/kvsteer-$1.sources" <<SRC
 Types: deb
 URIs: $mirror
-Suites: trixie
+Suites: $1
 Components: main
 Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
 SRC
-	cat >/etc/apt/preferences.d/kvsteer-trixie <<PIN
+	cat >"/etc/apt/preferences.d/kvsteer-$1" <<PIN
 Package: *
-Pin: release n=trixie
+Pin: release n=$1
 Pin-Priority: -1
+PIN
+	apt-get update -qq
+}
+
+# yyjson entered Debian with 13 (trixie). On 12 take that one package from there.
+yyjson_source() {
+	[ "${VERSION_ID:-}" = 12 ] || return 0
+	grep -qs libyyjson /etc/apt/preferences.d/kvsteer-trixie && return 0
+	other_release trixie libyyjson
+	cat >>/etc/apt/preferences.d/kvsteer-trixie <<PIN
 
 Package: libyyjson0 libyyjson-dev
 Pin: release n=trixie
 Pin-Priority: 500
 PIN
-	apt-get update -qq
+}
+
+# 12 has the kernel 6.1, 13 has 6.12; the other one is only unpacked, never installed.
+kernel_source() {
+	case ${VERSION_ID:-} in
+	12) other=trixie ;;
+	13) other=bookworm ;;
+	*) return 0 ;;
+	esac
+	[ -e "/etc/apt/sources.list.d/kvsteer-$other.sources" ] && return 0
+	if [ "$(id -u)" != 0 ]; then
+		echo "setup: not root, and Debian's $other is no source of apt: run: sudo $0 kernels" >&2
+		exit 1
+	fi
+	other_release $other "its kernel"
 }
 
 missing() {
@@ -67,6 +90,7 @@ missing() {
 [ "$(id -u)" != 0 ] || [ -n "$(find /var/lib/apt/lists -name '*Packages*' 2>/dev/null | head -n 1)" ] ||
 	apt-get update -qq
 case $want in *clang*) want="$want $(clang_runtime)" ;; esac
+[ "${1:-}" != kernels ] || kernel_source
 need=$(missing "$want" | tr '\n' ' ')
 [ -n "$need" ] || exit 0
 if [ "$(id -u)" != 0 ]; then
