@@ -6,20 +6,21 @@
 load lib
 
 setup_file() {
-	kv_up 2 2
-	time_gateway
+	# Idle connections end after 5 s here, as uvicorn's do.
+	kv_up 2 2 --keep-alive-s 5
+	time_gateway "probe: 1s, connect: 500ms, drain: 1s"
 }
 
 teardown_file() { kv_down; }
 
-# time_gateway [KEY: VALUE…]: with these timeouts beside probe: 1s
+# time_config [TIMEOUTS]
+time_config() {
+	kv_config round-robin >"$KV_RUN/kvsteer.yaml"
+	[ -z "${1:-}" ] || echo "timeouts: {$1}" >>"$KV_RUN/kvsteer.yaml"
+}
+
 time_gateway() {
-	local keys="probe: 1s" key
-	for key in "$@"; do keys+=", $key"; done
-	{
-		kv_config round-robin
-		echo "timeouts: {$keys}"
-	} >"$KV_RUN/kvsteer.yaml"
+	time_config "$@"
 	kv_gateway_with -c "$KV_RUN/kvsteer.yaml"
 	kv_serves "$KV_V4" "$KV_V6"
 }
@@ -29,12 +30,12 @@ again() {
 	time_gateway "$@"
 }
 
-# patient LANE OPTION…: in the background; its output in $BATS_TEST_TMPDIR/LANE
+# patient LANE OPTION…: in the background; its output in $BATS_TEST_TMPDIR/LANE (or $NAME)
 patient() {
 	local lane=$1
 	shift
 	nsenter --net="/run/netns/$KV_ID-c${FROM:-1}" python3 "$KV_TOOLS/patient.py" --lane "$lane" \
-		--to "${TO:-$KV_V4}" "$@" >"$BATS_TEST_TMPDIR/$lane" 2>&1 3>&- &
+		--to "${TO:-$KV_V4}" "$@" >"$BATS_TEST_TMPDIR/${NAME:-$lane}" 2>&1 3>&- &
 	PATIENT+=" $!"
 }
 
@@ -43,9 +44,7 @@ both() {
 	PATIENT=
 	patient express "$@"
 	patient agent "$@"
-	# shellcheck disable=SC2086
-	wait $PATIENT
-	tail -n 5 "$BATS_TEST_TMPDIR"/{express,agent}
+	waited express agent
 }
 
 # all_said LANE WORD N: exactly N lines, each with that word
@@ -68,24 +67,41 @@ risen() { # COUNTER BEFORE BY
 	[ "$(counter "$1")" -ge $(($2 + $3)) ]
 }
 
-@test "silence before the first byte: peers answer probes, both lanes, both IP versions" {
-	local probes dead
-	probes=$(counter probes_sent)
-	dead=$(($(counter pairs_dead_client) + $(counter pairs_dead_backend)))
-	TO=$KV_V6 both --first 7 --conns 3
-	for lane in express agent; do all_said $lane 200 3; done
-	both --first 7 --conns 3
-	for lane in express agent; do all_said $lane 200 3; done
-	risen probes_sent "$probes" 20
-	[ $(($(counter pairs_dead_client) + $(counter pairs_dead_backend))) = "$dead" ]
+# waited NAME…: for all patients, and shows what those were told
+waited() {
+	# shellcheck disable=SC2086
+	wait $PATIENT
+	(cd "$BATS_TEST_TMPDIR" && tail -n 4 "$@")
 }
 
-@test "streams that pause: both lanes" {
-	local probes
+# Silence that is longer than a peer without a sign of life would be left: 7 s here. Long form: over
+# ten minutes and default settings. Meanwhile others ask every 5.0 s, and their connections have just
+# been idle for as long as the engines leave them.
+@test "silence before the first byte and inside a stream; requests every 5.0 s" {
+	local silence=8 n=3 lane probes
+	if [ -n "${KV_SOAK:-}" ]; then
+		silence=630 n=125
+		again
+	fi
 	probes=$(counter probes_sent)
-	both --pause 4 --pieces 3 --framing chunked
-	for lane in express agent; do all_said $lane 200 1; done
-	risen probes_sent "$probes" 8
+	PATIENT=
+	for lane in express agent; do
+		patient $lane --first $silence --conns 3
+		TO=$KV_V6 NAME=$lane-6 patient $lane --first $silence
+		NAME=$lane-stream patient $lane --pause "$silence" --pieces 2 --framing chunked
+		NAME=$lane-5 patient $lane --every 5.0 --n $n --conns 10 --pieces 1
+	done
+	waited express agent
+	for lane in express agent; do
+		all_said $lane 200 3
+		all_said $lane-6 200 1
+		all_said $lane-stream 200 1
+		all_said $lane-5 200 $((10 * n))
+	done
+	risen probes_sent "$probes" 20
+	[ "$(counter pairs_dead_client)" = 0 ]
+	[ "$(counter pairs_dead_backend)" = 0 ]
+	[ -z "${KV_SOAK:-}" ] || again "probe: 1s, connect: 500ms, drain: 1s"
 }
 
 # silent c2|e1: that host receives, and answers nothing; talks: as before. IPv4.
@@ -122,32 +138,19 @@ end_patients() {
 	wait $PATIENT || true
 }
 
-@test "a client that vanishes while it waits: its engines are told, nothing stays" {
-	local before dead
+@test "clients that vanish, waiting or inside a stream: engines are told, nothing stays" {
+	local before dead lane
 	before=$(aborted) dead=$(counter pairs_dead_client)
 	PATIENT= FROM=2
-	patient express --first 60
-	patient agent --first 60
-	until_true 10 running 2
+	for lane in express agent; do
+		patient $lane --first 60
+		NAME=$lane-stream patient $lane --pause 0.3 --pieces 300 --framing sse
+	done
+	until_true 10 running 4
+	sleep 1 # the agent lane's stream is lent now
 	silent c2
-	until_true 12 aborted_since "$before" 2
-	until_true 2 risen pairs_dead_client "$dead" 2
-	until_true 2 idle
-	talks c2
-	end_patients
-}
-
-@test "a client that vanishes inside a stream: its engines are told, nothing stays" {
-	local before dead
-	before=$(aborted) dead=$(counter pairs_dead_client)
-	PATIENT= FROM=2
-	patient express --pause 0.3 --pieces 300 --framing sse
-	patient agent --pause 0.3 --pieces 300 --framing sse
-	until_true 10 running 2
-	sleep 1 # the agent lane's is lent now
-	silent c2
-	until_true 12 aborted_since "$before" 2
-	until_true 2 risen pairs_dead_client "$dead" 2
+	until_true 12 aborted_since "$before" 4
+	until_true 2 risen pairs_dead_client "$dead" 4
 	until_true 2 idle
 	talks c2
 	end_patients
@@ -158,51 +161,30 @@ backend_is() {
 		'[.. | objects | select(.name? == $n)] | first | .state == $s' >/dev/null
 }
 
-@test "an engine's host that vanishes: idle connections tell, and it comes back" {
-	silent e1
-	until_true 15 backend_is e1 down
-	talks e1
-	until_true 15 backend_is e1 up
-}
-
-@test "an engine that vanishes before it answers: 504, in the agent lane another engine answers" {
-	local dead
-	dead=$(counter pairs_dead_backend)
-	again "connect: 500ms"
+@test "an engine that vanishes: 504 or another engine, broken streams; where it is idle it is noticed" {
+	local lane
 	kvs backend drain e2
 	PATIENT=
-	patient express --first 4
-	patient agent --first 4
-	until_true 10 running 2
+	for lane in express agent; do
+		patient $lane --first 4
+		NAME=$lane-stream patient $lane --pause 0.3 --pieces 300 --framing sse
+	done
+	until_true 10 running 4
+	sleep 1
 	silent e1
+	ip -n "$KV_ID-e2" route add blackhole fd72::2:1/128 # e2-6 has nothing to do
 	kvs backend undrain e2
-	# shellcheck disable=SC2086
-	wait $PATIENT
-	tail -n 5 "$BATS_TEST_TMPDIR"/{express,agent}
+	waited express agent express-stream agent-stream
+	until_true 15 backend_is e2-6 down
 	talks e1
+	ip -n "$KV_ID-e2" route del blackhole fd72::2:1/128
 	all_said express 504 1
 	all_said agent 200 1
-	[ "$(counter pairs_dead_backend)" = 2 ]
+	for lane in express agent; do all_said $lane-stream reset 1; done
+	risen pairs_dead_backend 0 4
 	until_true 2 idle
 	until_true 15 backend_is e1 up
-}
-
-@test "an engine that vanishes inside a stream: the client sees a broken one" {
-	kvs backend drain e2
-	PATIENT=
-	patient express --pause 0.3 --pieces 300 --framing sse
-	patient agent --pause 0.3 --pieces 300 --framing sse
-	until_true 10 running 2
-	sleep 1 # the agent lane's is lent now
-	silent e1
-	kvs backend undrain e2
-	# shellcheck disable=SC2086
-	wait $PATIENT
-	tail -n 5 "$BATS_TEST_TMPDIR"/{express,agent}
-	talks e1
-	for lane in express agent; do all_said $lane reset 1; done
-	until_true 2 idle
-	until_true 15 backend_is e1 up
+	until_true 15 backend_is e2-6 up
 }
 
 # stalling I IDLE BUSY: on engine host I one that closes idle connections as a busy uvicorn does; it
@@ -219,25 +201,262 @@ stalling() {
 }
 
 @test "an engine that ends idle connections just when the next request comes" {
-	local every=1.65 n=5
+	local n=3 lane
 	stalling 1 1.5 0.3
 	stalling 2 1.5 0.3
 	# once, so that it is known how long this engine waits
 	both_services --pieces 1 --piece 16 --any
-	sleep 2.5
-	both_services --pieces 1 --piece 16 --any --every $every --n $n
-	all_said express 200 $n
-	all_said agent 200 $n
-	tail -n 1 "$KV_RUN"/idle-?.out >&3
+	until_true 10 expired_once
+	both_services --pieces 1 --piece 16 --any --every 1.65 --n $n
+	for lane in express agent; do all_said $lane 200 $n; done
+}
+
+expired_once() {
+	tail -qn 1 "$KV_RUN"/idle-?.out | grep -c "'expired': [1-9]" | grep -q 2
 }
 
 both_services() {
 	PATIENT=
 	patient express "$@"
 	TO=$KV_V6 patient agent "$@"
+	waited express agent
+}
+
+# more_engines I: eight more engines on host I, ports 8020 to 8027
+more_engines() {
+	local i=$1 port options=
+	for port in {8020..8027}; do options+=" --listen 10.72.$i.2:$port --name more-$i-$port"; done
 	# shellcheck disable=SC2086
-	wait $PATIENT
-	tail -n 5 "$BATS_TEST_TMPDIR"/{express,agent}
+	kv_start "$KV_ID-e$i" "$KV_RUN/more-$i.out" "$KV_OUT/kv-engine" $options --instant
+	until_true 5 kv_in "$KV_ID-e$i" curl -fsS -m 1 -o /dev/null "http://10.72.$i.2:8027/health"
+}
+
+# traffic OPTION…: every request is answered; its report in $BATS_TEST_TMPDIR/traffic
+traffic() {
+	# shellcheck disable=SC2086
+	from 1 "$KV_OUT/kv-traffic" -x -v -j "$@" "$KV_V4" >"$BATS_TEST_TMPDIR/traffic" \
+		2>"$BATS_TEST_TMPDIR/traffic.err" 3>&-
+}
+
+@test "backends come and go 50 times a second: every request is answered" {
+	local i port seconds=${KV_SOAK:+60} churn=()
+	: "${seconds:=8}"
+	need kv-traffic
+	kvs apply "$KV_RUN/kvsteer.yaml"
+	for i in 1 2; do
+		more_engines $i
+		for port in {8020..8027}; do churn+=(--address "10.72.$i.2:$port"); done
+	done
+	kvs backend remove e2
+	traffic -d "$seconds" -c 16 --first-us 0-50000 --answer-bytes 0-16384 3>&- &
+	local pid=$!
+	kv_in "$KV_ID-gw" python3 "$KV_TOOLS/churn.py" --control "$KV_CTL" --service v4 \
+		--seconds "$seconds" --rate 50 "${churn[@]}" | tee "$BATS_TEST_TMPDIR/churn"
+	wait $pid || { cat "$BATS_TEST_TMPDIR"/traffic*; false; }
+	cat "$BATS_TEST_TMPDIR"/{traffic,churn}
+	jq -e --argjson s "$seconds" '.added >= $s * 40' "$BATS_TEST_TMPDIR/churn"
+	jq -e '.ok == .requests and .ok > 500' "$BATS_TEST_TMPDIR/traffic"
+	until_true 5 idle
+	until_true 5 only_backends e1 e1-6 e2-6
+}
+
+only_backends() {
+	[ "$(kvs -j backend list | jq -r '[.. | objects | .address? // empty | strings] | length')" = $# ]
+}
+
+@test "drained, back, removed under load: streams end well, no new request comes" {
+	local before after lane
+	need kv-traffic
+	kvs apply "$KV_RUN/kvsteer.yaml"
+	PATIENT=
+	for lane in express agent; do
+		patient $lane --conns 4 --pause 0.25 --pieces 16 --framing chunked
+	done
+	until_true 10 running 8
+	traffic -d 6 -c 8 --answer-bytes 0-16384 3>&- &
+	local pid=$!
+	sleep 0.5
+	kvs backend drain e1
+	sleep 0.3 # what was decided by then
+	[ "$(inflight_of e1)" -ge 2 ] # its streams
+	before=$(engine_metric 1 kv_engine_requests_total)
+	sleep 1
+	after=$(engine_metric 1 kv_engine_requests_total)
+	[ $((after - before)) -le 1 ] # this question itself
+	waited express agent
+	for lane in express agent; do all_said $lane 200 4; done
+	kvs backend undrain e1
+	until_true 2 answers_more 1 $((after + 20))
+	kvs backend remove e1
+	until_true 5 gone_backend e1
+	wait $pid || { cat "$BATS_TEST_TMPDIR"/traffic*; false; }
+	jq -e '.ok == .requests and .ok > 200' "$BATS_TEST_TMPDIR/traffic"
+	until_true 2 idle
+}
+
+inflight_of() {
+	kvs -j backend list | jq --arg n "$1" '[.. | objects | select(.name? == $n)] | first | .inflight_requests'
+}
+
+answers_more() {
+	[ "$(engine_metric "$1" kv_engine_requests_total)" -gt "$2" ]
+}
+
+gone_backend() {
+	kvs -j backend list | jq -e --arg n "$1" '[.. | objects | select(.name? == $n)] | length == 0' >/dev/null
+}
+
+@test "an engine that never answers, one that stops inside its answer" {
+	local lane
+	kvs apply "$KV_RUN/kvsteer.yaml"
+	sed -i 's/probe: 1s/response: 2s, probe: 0s/' "$KV_RUN/kvsteer.yaml"
+	kvs apply "$KV_RUN/kvsteer.yaml"
+	PATIENT=
+	for lane in express agent; do
+		patient $lane --first 60
+		NAME=$lane-stream patient $lane --pause 60 --framing chunked
+	done
+	waited express agent express-stream agent-stream
+	for lane in express agent; do
+		all_said $lane 504 1
+		all_said $lane-stream reset 1
+	done
+	until_true 2 idle
+}
+
+@test "SIGTERM: idle connections are closed, what lasts longer than timeouts.drain is broken off" {
+	local before pid
+	before=$(aborted)
+	from 1 python3 - "$KV_TOOLS" "${KV_V4%:*}" >"$BATS_TEST_TMPDIR/idle" 2>&1 3>&- <<-'PY' &
+		import sys
+		sys.path.insert(0, sys.argv[1])
+		from kvhttp import Conn, request
+		conn = Conn((sys.argv[2], 8000))
+		conn.send(request("GET", "/health"))
+		print(conn.read().status, flush=True)
+		print("closed" if conn.ended(10) else "open", flush=True)
+	PY
+	pid=$!
+	until_true 10 grep -q 200 "$BATS_TEST_TMPDIR/idle"
+	PATIENT=
+	patient express --pause 0.3 --pieces 300 --framing sse
+	patient agent --pause 0.3 --pieces 300 --framing sse
+	until_true 10 running 2
+	kill -TERM "$(gateway_pid)"
+	until_true 5 gone "$(gateway_pid)"
+	wait $pid
+	grep -q '^closed' "$BATS_TEST_TMPDIR/idle"
+	waited express agent
+	for lane in express agent; do all_said $lane reset 1; done
+	until_true 2 aborted_since "$before" 2
+}
+
+@test "clocks that jump: nothing but monotonic time is used" {
+	local found
+	found=$(cd "$KV_ROOT" && grep -rnE 'CLOCK_(REALTIME|TAI)|gettimeofday|[^_a-z]time\((NULL|0|&)|ktime_get_(real|tai|boot)' \
+		user include bpf || true)
+	[ -z "$found" ] || die "$found"
+	cc -shared -fPIC -O1 -o "$KV_RUN/jump.so" "$KV_TOOLS/jump.c" -ldl
+	kv_stop_gateway
+	LD_PRELOAD=$KV_RUN/jump.so ASAN_OPTIONS=$ASAN_OPTIONS:verify_asan_link_order=0 \
+		time_gateway "probe: 1s"
+	both --first 2.5 --n 2
+	for lane in express agent; do all_said $lane 200 2; done
+	traffic -n 500 -c 8
+	[ "$(counter pairs_dead_client)" = 0 ]
+	[ "$(counter pairs_dead_backend)" = 0 ]
+}
+
+# refuses PATTERN: the file is refused with such a line, and nothing has changed
+refuses() {
+	local before
+	before=$(in_force)
+	run kvs apply "$BATS_TEST_TMPDIR/a.yaml"
+	echo "$output"
+	[ "$status" = 1 ]
+	[ "${#lines[@]}" = 1 ]
+	grep -qE "$1" <<<"$output"
+	[ "$before" = "$(in_force)" ]
+}
+
+in_force() {
+	kvs -j service list | jq -c '[.. | objects | select(.listen?) | [.name, .policy, .listen]]'
+	kvs -j backend list | jq -c '[.. | objects | select(.address?) | [.name, .address, .state]]'
+}
+
+@test "apply: a key for the next start is told once" {
+	{ cat "$KV_RUN/kvsteer.yaml"; echo "max_sessions: 1000"; } >"$BATS_TEST_TMPDIR/a.yaml"
+	run kvs apply "$BATS_TEST_TMPDIR/a.yaml"
+	echo "$output"
+	[ "$status" = 0 ]
+	[[ $output == *"max_sessions: 131072 -> 1000 (at the next start)"* ]]
+	run kvs apply "$BATS_TEST_TMPDIR/a.yaml"
+	[ "$status" = 0 ]
+	[[ $output != *max_sessions* ]]
+	run kvs apply "$KV_RUN/kvsteer.yaml"
+	[ "$status" = 0 ]
+	[[ $output != *max_sessions* ]]
+}
+
+@test "apply: a port in use changes nothing, nor does a backend without a route" {
+	kv_start "$KV_ID-gw" "$KV_RUN/port.out" python3 -c '
+import socket, time
+s = socket.socket(); s.bind(("10.71.1.1", 9009)); s.listen(); time.sleep(60)'
+	local holder=$KV_STARTED
+	until_true 5 eval 'kv_in $KV_ID-gw ss -Htln | grep -q :9009'
+	sed 's/policy: round-robin/policy: least/' "$KV_RUN/kvsteer.yaml" >"$BATS_TEST_TMPDIR/a.yaml"
+	sed -i 's/^timeouts/  - {name: third, listen: ["10.71.1.1:9009"]}\n&/' "$BATS_TEST_TMPDIR/a.yaml"
+	refuses 'third.*10.71.1.1:9009.*nothing has been changed'
+	kill $holder
+	until_true 5 gone $holder
+	kvs apply "$BATS_TEST_TMPDIR/a.yaml"
+	kvs service show third | grep -q 10.71.1.1:9009
+	sed -i 's/10.72.2.2:8000/10.99.9.9:8000/; s/policy: least/policy: hash/' "$BATS_TEST_TMPDIR/a.yaml"
+	refuses 'e2.*nothing has been changed'
+	kvs apply "$KV_RUN/kvsteer.yaml"
+	[ "$(kvs -j service list | jq '[.. | objects | select(.name? == "third")] | length')" = 0 ]
+}
+
+@test "apply: services exchange their addresses" {
+	sed 's/10.71.1.1:8000/10.71.1.1:8001/; s/\[fd71::1:1\]:8000/10.71.1.1:8000/' "$KV_RUN/kvsteer.yaml" |
+		sed 's/10.71.1.1:8001/[fd71::1:1]:8000/' >"$BATS_TEST_TMPDIR/a.yaml"
+	grep -q 'listen: \["10.71.1.1:8000"\]' "$BATS_TEST_TMPDIR/a.yaml"
+	kvs apply "$BATS_TEST_TMPDIR/a.yaml"
+	kvs -j service show v4 | jq -e '[.. | .listen? // empty] | flatten == ["[fd71::1:1]:8000"]'
+	kvs -j service show v6 | jq -e '[.. | .listen? // empty] | flatten == ["10.71.1.1:8000"]'
+	both
+	for lane in express agent; do all_said $lane 200 1; done
+	TO=$KV_V6 both
+	for lane in express agent; do all_said $lane 200 1; done
+	kvs apply "$KV_RUN/kvsteer.yaml"
+	both
+	for lane in express agent; do all_said $lane 200 1; done
+}
+
+# cannot PATTERN VERB…: refused in one line
+cannot() {
+	local pattern=$1
+	shift
+	run kvs "$@"
+	echo "$status: $output"
+	[ "$status" != 0 ]
+	[ "${#lines[@]}" = 1 ]
+	grep -qE "$pattern" <<<"$output"
+}
+
+@test "backend add: what is refused" {
+	cannot 'nope.*none of that name' backend add nope 10.72.1.2:8011
+	cannot 'e1: there is one of that name' backend add v4 10.72.1.2:8011 --name e1
+	cannot '10.72.1.2:8000.*backend e1 of service v4' backend add v4 10.72.1.2:8000 --name other
+	cannot '10.71.1.1:8000.*service v4 listens on it' backend add v4 10.71.1.1:8000
+	cannot '10.99.9.9:8000' backend add v4 10.99.9.9:8000
+	cannot 'expected IPV4:PORT' backend add v4 10.72.1.2
+	cannot 'capacity' backend add v4 10.72.1.2:8011 --capacity 0
+	cannot 'rate' backend add v4 10.72.1.2:8011 --rate 1000000001
+	cannot 'name' backend add v4 10.72.1.2:8011 --name 'a b'
+	cannot 'name' backend add v4 10.72.1.2:8011 --name "$(printf 'n%.0s' {1..64})"
+	cannot 'nope.*none of that name' backend undrain nope
+	only_backends e1 e2 e1-6 e2-6
 }
 
 @test "clean end" { kv_clean_end; }
