@@ -217,6 +217,10 @@ unit() {
 	[ "$(status_of "$(agent_pid)" Seccomp)" = 2 ]
 	[ "$(status_of "$(agent_pid)" Uid | cut -d' ' -f1)" = "$(id -u daemon)" ]
 	works
+	next_agent
+	kv_serves "$KV_V4"
+	expect "agent matched"
+	[ "$(status_of "$(agent_pid)" Seccomp)" = 2 ]
 }
 
 @test "tenancy: the same body of another tenant finds nothing, in either lane and across lanes" {
