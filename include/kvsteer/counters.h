@@ -81,6 +81,7 @@
 	X(unlearned, "tentative entries taken back: the request failed")                           \
 	/* the agent's own */                                                                      \
 	X(agent_body_unparsed, "bodies without a readable prompt, served by load alone")           \
+	X(agent_body_unhashed, "large bodies served by load alone: others were being hashed")      \
 	X(agent_relayed, "responses relayed whole by the agent")                                   \
 	X(agent_retries, "requests sent again to another backend before any answer byte")          \
 	X(agent_bad_gateway, "502 answers")                                                        \

@@ -19,14 +19,14 @@ teardown_file() { kv_down; }
 
 teardown() { [ -z "${slow:-}" ] || kill -KILL "$slow" 2>/dev/null || true; }
 
-# gateway [SED SCRIPT]: kvsteerd anew, with kv_config changed; in front of "services:" go lines of $more
+# gateway [LINE…]: kvsteerd anew, with kv_config and these lines of configuration; $edit: sed for the rest
 gateway() {
 	kv_stop_gateway
 	rm -f "$KV_RUN/gateway.pid"
 	{
 		kv_config | sed '/^services:/,$d'
 		printf '%s\n' "$@"
-		kv_config | sed -n '/^services:/,$p'
+		kv_config | sed -n '/^services:/,$p' | sed "${edit:-}"
 	} >"$KV_RUN/kvsteer.yaml"
 	kv_gateway_with -c "$KV_RUN/kvsteer.yaml"
 	kv_serves "$KV_V4"
@@ -86,6 +86,17 @@ whole() {
 		.ok + .unanswered + .connect_failed + ([.refused[]?] | add // 0) == .requests and
 		(.refused | keys - ["503"]) == []' >/dev/null <<<"$1" ||
 		die "not whole: $1"
+}
+
+# agent_says KEY: what the agent itself tells of its state
+agent_says() {
+	python3 - "$KV_CTL" "$1" <<-'PY'
+		import json, socket, sys
+		s = socket.socket(socket.AF_UNIX)
+		s.connect(sys.argv[1])
+		s.sendall(b'{"verb":"status"}\n')
+		print(json.loads(s.makefile().readline())[sys.argv[2]])
+	PY
 }
 
 rss() {
@@ -171,6 +182,39 @@ KINDS+=,half-body,half-body,half-body,half-body,express-body,unread,unread-agent
 	out=$(traffic -n 200 --hinted 0 -c 4 --request-bytes 20000-100000)
 	fine "$out"
 	slow_end
+}
+
+@test "bodies that take long to hash: others are served meanwhile" {
+	local KV_BIN=$KV_OUT out longest edit='/name: e3,/d; /name: e[12]-6,/d'
+	python3 "$KV_TOOLS/bigbody.py" --to "$KV_V6" --write "$BATS_TEST_TMPDIR/body"
+	# how long the loop would stand still for one of them
+	local start=$EPOCHREALTIME takes
+	nice -n 19 "$KV_BIN/kvsteer" hash --path /v1/chat/completions <"$BATS_TEST_TMPDIR/body" >/dev/null
+	takes=$(awk -v a="$start" -v b="$EPOCHREALTIME" 'BEGIN { print 1000 * (b - a) }')
+	# they go to an engine of their own, which takes its time too
+	gateway
+	fine "$(traffic -n 200 -c 4 --hinted 0)"
+	nice -n 19 nsenter --net="/run/netns/$KV_ID-c2" python3 "$KV_TOOLS/bigbody.py" --to "$KV_V6" --clients 4 \
+		>"$BATS_TEST_TMPDIR/big" 3>&- &
+	local big=$!
+	longest=0
+	while alive $big; do
+		out=$(traffic -n 200 -c 4 --rate 200 --hinted 0)
+		fine "$out"
+		longest=$(jq --argjson l "$longest" '[.latency_ms.p99, $l] | max' <<<"$out")
+	done
+	cat "$BATS_TEST_TMPDIR/big"
+	[ "$(jq '."200"' "$BATS_TEST_TMPDIR/big")" = 4 ]
+	echo "# a body of 32 MiB takes $takes ms; p99 while 4 of them are hashed: at most $longest ms" >&3
+	awk -v l="$longest" -v t="$takes" 'BEGIN { exit !(l < t / 2) }'
+}
+
+@test "clients that give up while their bodies are hashed leave nothing" {
+	gateway
+	from 2 timeout 60 python3 "$KV_TOOLS/bigbody.py" --to "$KV_V4" --clients 6 --abort 4 --size 8000000 -n 3 |
+		tee "$BATS_TEST_TMPDIR/big"
+	jq -e '."200" == 6 and .aborted == 12' "$BATS_TEST_TMPDIR/big"
+	until_true 10 eval '[ "$(agent_says memory_bytes)" = 0 ]'
 }
 
 @test "tables full: 503 in words, nothing corrupted, and over when there is room" {

@@ -12,6 +12,7 @@
 #include "agent/clock.h"
 #include "agent/control.h"
 #include "agent/events.h"
+#include "agent/hasher.h"
 #include "agent/handover.h"
 #include "agent/listen.h"
 #include "agent/pool.h"
@@ -284,6 +285,7 @@ void agent_close(struct agent *agent)
 		listen_close_all(agent);
 	/* Sockets before filters: their last packets need the sequence mapping. */
 	clients_close_all(agent);
+	hasher_close(agent);
 	upstream_close_all(agent);
 	handover_close(agent);
 	attach_close(&agent->attach);

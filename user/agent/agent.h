@@ -8,6 +8,7 @@
  *	pool, upstream		connections to backends
  *	client, waiting		connections of clients, and for what they wait
  *	address, buffer		what each client address has of them, and of memory
+ *	hasher			the thread that hashes large bodies
  *	request, head, relay	the agent lane: request in and decided; request out, response back
  *	entry, steer		what agent and kernel do together, per client and per decision
  *	tenancy			tenants' hashes apart
@@ -41,6 +42,7 @@
 #define SCRATCH_SIZE (256u << 10) /* what one read from an upstream can bring */
 
 struct client;
+struct hasher;
 struct control;
 struct handover;
 struct listener;
@@ -82,6 +84,7 @@ struct agent {
 	struct client_list starved; /* not read: limits.memory is reached */
 	struct event reap;
 
+	struct hasher *hasher; /* NULL: no large body has come */
 	struct sweep *sweep;
 	struct ring_buffer *ring;
 	struct control *control;

@@ -43,6 +43,15 @@ void buffer_consume(struct buffer *b, size_t n)
 	memmove(b->data, b->data + n, b->len);
 }
 
+void buffer_move(struct buffer *to, struct account *account, struct buffer *from,
+		 struct account *former)
+{
+	charge(former, -from->size);
+	charge(account, from->size);
+	*to = *from;
+	*from = (struct buffer){};
+}
+
 void buffer_free(struct buffer *b, struct account *account)
 {
 	charge(account, -b->size);

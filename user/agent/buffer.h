@@ -24,6 +24,9 @@ int buffer_reserve(struct buffer *b, size_t size, struct account *account);
 int buffer_append(struct buffer *b, const void *data, size_t len, struct account *account);
 /* The first n bytes have been used. */
 void buffer_consume(struct buffer *b, size_t n);
+/* What from holds goes to the empty one, and to its account. */
+void buffer_move(struct buffer *to, struct account *account, struct buffer *from,
+		 struct account *former);
 void buffer_free(struct buffer *b, struct account *account);
 
 #endif

@@ -10,6 +10,7 @@
 
 #include "agent/address.h"
 #include "agent/client.h"
+#include "agent/hasher.h"
 #include "agent/handover.h"
 #include "agent/pool.h"
 #include "agent/relay.h"
@@ -82,6 +83,7 @@ void client_drop_request(struct client *c, bool abort)
 {
 	struct agent *agent = c->agent;
 
+	hasher_drop(c);
 	if (c->starving) {
 		TAILQ_REMOVE(&agent->starved, c, starved);
 		c->starving = false;
@@ -265,7 +267,7 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
 		linger(c);
 }
 
-/* A client that waits for an upstream: only its end matters. */
+/* A client that waits for its hashes or for an upstream: only its end matters. */
 static void waiting(struct client *c)
 {
 	char byte;
@@ -293,6 +295,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 	case CLIENT_READING:
 		request_read(c);
 		break;
+	case CLIENT_HASHING:
 	case CLIENT_WAITING:
 		waiting(c);
 		break;

@@ -21,6 +21,7 @@
 enum client_phase {
 	CLIENT_IDLE,	  /* between requests, as far as the agent knows */
 	CLIENT_READING,	  /* a request is coming in */
+	CLIENT_HASHING,	  /* the request is whole; a thread hashes its prompt */
 	CLIENT_WAITING,	  /* decided; in its backend's list of those who wait for an upstream */
 	CLIENT_RELAYING,  /* has an upstream; the kernel may have taken over */
 	CLIENT_ANSWERING, /* the agent's own answer, or the rest of a response, goes out; then … */
@@ -46,6 +47,7 @@ struct request {
 	__u8 attempts; /* upstreams tried */
 	struct upstream *up;
 	__u32 gen;
+	struct hasher_job *job; /* HASHING */
 };
 
 struct client {

@@ -11,6 +11,7 @@
 #include "agent/answer.h"
 #include "agent/entry.h"
 #include "agent/events.h"
+#include "agent/hasher.h"
 #include "agent/head.h"
 #include "agent/pool.h"
 #include "agent/relay.h"
@@ -19,7 +20,6 @@
 #include "agent/steer.h"
 #include "agent/sweep.h"
 #include "agent/tenancy.h"
-#include "common/cleanup.h"
 #include "common/log.h"
 #include "lib/query.h"
 
@@ -68,37 +68,6 @@ void request_decide(struct client *c, __u32 exclude)
 	pool_want(agent, backend);
 }
 
-/* The prompt's ladder, by the same function that clients call for their hints. */
-static void request_hash(struct client *c)
-{
-	struct request *r = c->request;
-	const char *body = c->in.data + r->head.head_len;
-	size_t len = r->len - r->head.head_len;
-	_cleanup_free_ char *decoded = NULL;
-	struct kvsteer_prompt prompt;
-	char path[512];
-	size_t path_len = r->head.target_len;
-
-	if (path_len >= sizeof(path))
-		path_len = sizeof(path) - 1;
-	memcpy(path, c->in.data + r->head.target_off, path_len);
-	path[path_len] = 0;
-	if (r->head.chunked) {
-		decoded = malloc(len);
-		if (!decoded)
-			return;
-		len = chunked_data(body, len, decoded);
-		body = decoded;
-	}
-	if (kvsteer_body(path, body, len, NULL, &prompt)) {
-		count(&c->agent->dp, agent_body_unparsed);
-		kv_debug("%s: body without a readable prompt: %s", path, prompt.reason);
-		return;
-	}
-	kv_query_set_prompt(&r->dispatch.query, &prompt);
-	tenancy_apply(c->agent, &r->head, &r->dispatch.query);
-}
-
 /* Only now: until it is whole it may still be refused, and each request is counted once. The kernel
  * counts the hints of what it serves itself. */
 static void request_count(struct client *c)
@@ -112,6 +81,29 @@ static void request_count(struct client *c)
 		count(&c->agent->dp, hint_malformed);
 	if (head->session)
 		count(&c->agent->dp, hint_session);
+}
+
+void request_hashed(struct client *c, int err, const struct kvsteer_prompt *prompt)
+{
+	struct kv_query *query = &c->request->dispatch.query;
+
+	if (err == -EAGAIN) {
+		count(&c->agent->dp, agent_body_unhashed);
+	} else if (err) {
+		count(&c->agent->dp, agent_body_unparsed);
+	} else {
+		kv_query_set_prompt(query, prompt);
+		tenancy_apply(c->agent, &c->request->head, query);
+	}
+	request_decide(c, KV_NONE);
+}
+
+static void request_hash(struct client *c)
+{
+	struct kvsteer_prompt prompt;
+	int err = hasher_prompt(c, &prompt);
+
+	request_hashed(c, err, &prompt);
 }
 
 /* The whole request is here. */
@@ -132,7 +124,9 @@ static void request_ready(struct client *c)
 		memcpy(r->dispatch.query.rungs, r->head.hint.rungs,
 		       r->head.hint.n * sizeof(r->head.hint.rungs[0]));
 	} else if (r->head.completion) {
-		request_hash(c);
+		if (!hasher_take(c))
+			request_hash(c);
+		return;
 	}
 	request_decide(c, KV_NONE);
 }

@@ -11,6 +11,7 @@
 #include "agent/clock.h"
 #include "agent/entry.h"
 #include "agent/events.h"
+#include "agent/hasher.h"
 #include "agent/listen.h"
 #include "agent/relay.h"
 #include "agent/silent.h"
@@ -207,6 +208,10 @@ static void sweep_client(struct client *c, __u64 now_ns)
 			answer_too_slow(c);
 		else if (late || (c->agent->draining && !c->in.len))
 			client_close(c);
+		break;
+	case CLIENT_HASHING:
+		if (late)
+			hasher_hurry(c);
 		break;
 	case CLIENT_WAITING:
 		if (late)
