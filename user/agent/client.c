@@ -121,20 +121,14 @@ void client_finished(struct client *c)
  * for us for ever. */
 static void client_give_up(struct client *c)
 {
-	struct dataplane *dp = &c->agent->dp;
+	struct entry_copy made;
 	bool busy = c->request != NULL;
-	struct entry_copy made, now;
 
 	if (busy)
 		made = c->request->entry;
 	client_drop_request(c, true);
-	if (!busy || entry_read(dp, &c->key, &now.value) || now.value.state != KV_CLIENT_AGENT ||
-	    now.value.pair.slot != made.value.pair.slot ||
-	    now.value.pair.gen != made.value.pair.gen ||
-	    now.value.rx_bypass != made.value.rx_bypass ||
-	    now.value.tx_bypass != made.value.tx_bypass)
-		return;
-	entry_set_home(dp, &now);
+	if (busy)
+		entry_set_home(&c->agent->dp, &made);
 }
 
 static void client_end(struct client *c, bool reset)

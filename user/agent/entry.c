@@ -34,7 +34,6 @@ int entry_set_busy(struct dataplane *dp, const struct kv_tuple *key, __u32 servi
 	struct kv_client *entry = &copy->value;
 	int err;
 
-	copy->read_ns = now_ns;
 	if (entry_read(dp, key, entry)) {
 		*entry = (struct kv_client){
 			.state = KV_CLIENT_AGENT,
@@ -63,31 +62,46 @@ int entry_set_busy(struct dataplane *dp, const struct kv_tuple *key, __u32 servi
 	return entry_write(dp, key, entry);
 }
 
+/* Is it still what this copy was read from? Takes over what the kernel has written since. */
+static int entry_look(struct dataplane *dp, struct entry_copy *copy)
+{
+	const struct kv_client *was = &copy->value;
+	struct kv_client now;
+	int err = entry_read(dp, &was->key, &now);
+
+	if (err)
+		return err;
+	if (now.state != KV_CLIENT_AGENT || now.pair.slot != was->pair.slot ||
+	    now.pair.gen != was->pair.gen || now.rx_bypass != was->rx_bypass ||
+	    now.tx_bypass != was->tx_bypass)
+		return -ESTALE;
+	copy->value = now;
+	return 0;
+}
+
 int entry_offer(struct dataplane *dp, __u32 slot, __u32 gen, bool offered, bool head_request,
-		__u64 now_ns, struct entry_copy *copy)
+		struct entry_copy *copy)
 {
 	struct kv_client *entry = &copy->value;
-	struct kv_tuple key = entry->key;
-	int err;
+	int err = entry_look(dp, copy);
 
-	if (!entry->ifindex || now_ns - copy->read_ns > ENTRY_FRESH) {
-		err = entry_read(dp, &key, entry);
-		if (err)
-			return err;
-		copy->read_ns = now_ns;
-	}
-	entry->state = KV_CLIENT_AGENT;
+	if (err)
+		return err;
 	entry->pair.slot = slot;
 	entry->pair.gen = gen;
 	entry->pair.offered = offered;
 	entry->pair.note = offered ? KV_NOTE_NONE : KV_NOTE_RELAYED;
 	entry->pair.seen = 0;
 	kv_framing_init(&entry->pair.response, head_request);
-	return entry_write(dp, &key, entry);
+	return entry_write(dp, &entry->key, entry);
 }
 
 int entry_set_home(struct dataplane *dp, struct entry_copy *copy)
 {
+	int err = entry_look(dp, copy);
+
+	if (err)
+		return err;
 	copy->value.state = KV_CLIENT_HOME;
 	copy->value.pair.offered = 0;
 	copy->value.pair.note = KV_NOTE_NONE;

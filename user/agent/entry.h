@@ -3,8 +3,9 @@
  * A client's entry in kv_clients, which agent and kernel share (docs/design.md, section 4). It is
  * written as a whole, under its lock.
  *
- * The agent keeps the copy it has read when it took the entry, and writes that back changed,
- * without reading again, for as long as the entry is its own:
+ * The agent keeps the copy it has read when it took the entry, and writes that back changed for as
+ * long as the entry is its own. The connection may have ended without our knowing, and the kernel
+ * have made an entry for the tuple's next one, and lent it: so each write looks first.
  *  - From entry_set_busy to the offer: state AGENT, nothing offered. The kernel lends nothing, so
  *    bypasses and pair stay as they are.
  *  - From the offer to entry_set_home: until the kernel lends it changes pair.response, resp_next,
@@ -13,21 +14,16 @@
  * is released, in memory that is mapped here (relay_is_mine). It needs a further segment of the
  *    response, and once the agent has read the response to its end there is none: so what is true
  *    when asked stays true until the entry is written.
- *  - ifindex and path the kernel writes at each of the client's packets. They change when the
- * client moves to another interface, so a copy is read again when it is older than ENTRY_FRESH, and
- * when it does not know the interface yet: a lend needs it.
+ *  - ifindex and path the kernel writes at each of the client's packets: they are read anew.
  */
 #ifndef AGENT_ENTRY_H
 #define AGENT_ENTRY_H
 
 #include "agent/dataplane.h"
 
-#define ENTRY_FRESH (100 * 1000000ull)
-
 /* The agent's copy; valid while it has a request of this client in hand. */
 struct entry_copy {
 	struct kv_client value;
-	__u64 read_ns;
 };
 
 enum entry_hold {
@@ -47,10 +43,11 @@ enum entry_hold entry_hold(struct dataplane *dp, const struct kv_tuple *key, __u
  * what still comes may be the rest of that request. held: it is AGENT because of us. */
 int entry_set_busy(struct dataplane *dp, const struct kv_tuple *key, __u32 service, __u64 now_ns,
 		   bool held, struct entry_copy *copy);
-/* The kernel may lend the response of this slot; or (offered false) must not. */
+/* The kernel may lend the response of this slot; or (offered false) must not. -ESTALE: the entry is
+ * another connection's. */
 int entry_offer(struct dataplane *dp, __u32 slot, __u32 gen, bool offered, bool head_request,
-		__u64 now_ns, struct entry_copy *copy);
-/* Back to HOME after a response relayed whole, which was not lent. */
+		struct entry_copy *copy);
+/* Back to HOME after a response relayed whole, which was not lent; -ESTALE as above. */
 int entry_set_home(struct dataplane *dp, struct entry_copy *copy);
 /* Takes a lent pair apart as kv_pair_end does (bpf/lib/pair.bpf.h), the bypasses as far as both
  * sides know. The slot's generation has been raised before, so the kernel touches the entry only

@@ -315,8 +315,7 @@ void relay_start(struct client *c, struct upstream *up)
 	r->answered = false;
 	kv_framing_init(&r->response, r->head.is_head);
 	client_set_phase(c, CLIENT_RELAYING);
-	if (entry_offer(&agent->dp, up->slot, r->gen, r->offered, r->head.is_head, c->last_ns,
-			&r->entry))
+	if (entry_offer(&agent->dp, up->slot, r->gen, r->offered, r->head.is_head, &r->entry))
 		r->offered = false;
 	relay_deadline(c);
 	client_watch(c, !c->eof);
