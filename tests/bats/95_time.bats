@@ -141,7 +141,7 @@ end_patients() {
 @test "clients that vanish, waiting or inside a stream: engines are told, nothing stays" {
 	local before dead lane
 	before=$(aborted) dead=$(counter pairs_dead_client)
-	PATIENT= FROM=2
+	PATIENT="" FROM=2
 	for lane in express agent; do
 		patient $lane --first 60
 		NAME=$lane-stream patient $lane --pause 0.3 --pieces 300 --framing sse
@@ -407,8 +407,8 @@ s = socket.socket(); s.bind(("10.71.1.1", 9009)); s.listen(); time.sleep(60)'
 	sed 's/policy: round-robin/policy: least/' "$KV_RUN/kvsteer.yaml" >"$BATS_TEST_TMPDIR/a.yaml"
 	sed -i 's/^timeouts/  - {name: third, listen: ["10.71.1.1:9009"]}\n&/' "$BATS_TEST_TMPDIR/a.yaml"
 	refuses 'third.*10.71.1.1:9009.*nothing has been changed'
-	kill $holder
-	until_true 5 gone $holder
+	kill "$holder"
+	until_true 5 gone "$holder"
 	kvs apply "$BATS_TEST_TMPDIR/a.yaml"
 	kvs service show third | grep -q 10.71.1.1:9009
 	sed -i 's/10.72.2.2:8000/10.99.9.9:8000/; s/policy: least/policy: hash/' "$BATS_TEST_TMPDIR/a.yaml"
