@@ -41,7 +41,7 @@ traffic() {
 	shift 2
 	{
 		code=0
-		from "$host" nice -n 5 "$KV_OUT/kv-traffic" -j --seed "$host" --timeout 30 "$@" \
+		from "$host" nice -n 5 "$KV_OUT/kv-traffic" -j --seed "$host" --timeout 15 "$@" \
 			"$KV_V4" "$KV_V6" >"$BATS_TEST_TMPDIR/$name" 2>&1 || code=$?
 		echo "$code" >"$BATS_TEST_TMPDIR/$name.code"
 	} 3>&- &
@@ -68,7 +68,7 @@ at_rest() {
 
 @test "34,000 requests: pipelined, half-closed, chunked, streamed, slowly read" {
 	traffic 1 plain -x -n $((14000 * TIMES)) -c 200 --pipeline 20 --half-close 5 --answer-bytes 0-16384
-	traffic 2 sizes -x -n $((6000 * TIMES)) -c 60 --request-bytes 0-200000 --answer-bytes 0-300000 --slow 3
+	traffic 2 sizes -x -n $((6000 * TIMES)) -c 60 --request-bytes 0-100000 --answer-bytes 0-200000 --slow 2
 	traffic 3 small -x -n $((14000 * TIMES)) -c 300 --request-bytes 0-100 --answer-bytes 0-100
 	all_well plain sizes small
 	at_rest
@@ -90,9 +90,9 @@ at_rest() {
 }
 
 @test "6,000 requests, some answered twice: the second answer is nobody's" {
-	traffic 1 twice -n $((2000 * TIMES)) -c 50 --twice 10 --answer-bytes 0-8192 --timeout 10
-	traffic 2 between -n $((2000 * TIMES)) -c 50 --answer-bytes 0-8192 --timeout 10
-	traffic 3 agent -n $((2000 * TIMES)) -c 50 --hinted 0 --twice 10 --answer-bytes 0-8192 --timeout 10
+	traffic 1 twice -n $((2000 * TIMES)) -c 50 --twice 10 --answer-bytes 0-8192
+	traffic 2 between -n $((2000 * TIMES)) -c 50 --answer-bytes 0-8192
+	traffic 3 agent -n $((2000 * TIMES)) -c 50 --hinted 0 --twice 10 --answer-bytes 0-8192
 	all_well twice between agent
 	at_rest
 }
