@@ -32,6 +32,7 @@ ask() {
 	local case=$1
 	shift
 	kv_in "$KV_ID-$PLACE_CLIENT" python3 "$KV_TOOLS/places.py" --log "$KV_LOG" \
+		--rounds "$([ "${KV_SOAK:-}" = 1 ] && echo 10 || echo 1)" \
 		--kvsteer "$KV_BIN/kvsteer --pin $KV_PIN" "$case" "$@" || die "$(tail -n 20 "$KV_GW_LOG")"
 }
 
@@ -139,6 +140,7 @@ narrow() {
 	local only=only$1
 	$only "$2" --timeout 8 --lane express
 	[ "$(path_mtu "$4" "$5")" = 1400 ] || die "$4 has learned nothing: $(ip -n "$KV_ID-$4" route get "$5")"
+	[ "$4" != c1 ] || $only "$2" --timeout 8 --lane express --expect none --why agent_mss
 	forget_paths
 	$only "$3" --timeout 8 --lane express
 	forget_paths

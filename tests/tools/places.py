@@ -112,9 +112,9 @@ def aborts(args, record, lane):
         conn.close() if how == "close" else conn.reset()
 
 
-def lane_core(args, record, lane, sizes):
+def lane_core(args, record, lane, sizes, seed):
     fields = LANES[lane]
-    rng = random.Random(args.seed)
+    rng = random.Random(seed)
     conn = Conn(args.to, args.timeout)
     for body in (BODY, STREAM, BODY):
         exchange(conn, record, build(record, "POST", "/v1/completions", body, fields))
@@ -149,7 +149,8 @@ def core(args, record, gateway):
     sizes = [s for s in SIZES if s <= args.most]
     for lane in args.lane:
         before = gateway.counters()
-        lane_core(args, record, lane, sizes)
+        for i in range(args.rounds):
+            lane_core(args, record, lane, sizes, args.seed + i)
         spliced(args, record, lane, before, gateway.counters())
 
 
@@ -226,6 +227,7 @@ def main():
     p.add_argument("--no-aborts", action="store_true", help="core: no client gives up")
     p.add_argument("--timeout", type=float, default=20)
     p.add_argument("--seed", type=int, default=1)
+    p.add_argument("--rounds", type=int, default=1, help="core: so often in each lane")
     p.add_argument("case", choices=sorted(CASES))
     args = p.parse_args()
     args.lane = args.lane or list(LANES)

@@ -11,7 +11,6 @@
 #include "agent/attach.h"
 #include "agent/lock.h"
 #include "agent/loopback.h"
-#include "common/addr.h"
 #include "common/log.h"
 
 #define ATTACH_HANDLE KV_MAGIC
@@ -242,8 +241,6 @@ int attach_backend(struct attach *attach, const struct kv_config *config,
 		       kv_addr_format(&backend->address, text, sizeof(text)));
 		return err;
 	}
-	if (ret->local && kv_addr_is_v4(&backend->address))
-		loopback_open(attach->routes, attach->lock);
 	if (config->n_interfaces && !ret->local)
 		return 0;
 	err = link_get(attach->routes, ret->ifindex, NULL, &link);
@@ -276,6 +273,8 @@ int attach_all(struct attach *attach, const struct kv_config *config)
 	struct route_info route;
 	int err = attach_name(attach, "lo", "local clients and engines");
 
+	if (!err)
+		loopback_open(attach->routes, attach->lock);
 	if (attach->lenient) {
 		attach_what_is_there(attach, config);
 		return err;

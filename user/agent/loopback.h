@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Two settings of lo, for IPv4 engines of this host. What the programs redirect to lo comes from
- * one of this host's own addresses and carries no route. IPv4 takes such a packet only by the route
- * that the receiving socket remembers, and every such memory is void as soon as an address or a
- * route changes anywhere: the answer would stop for good.
+ * Two settings of lo, for IPv4 clients and engines of this host. What the programs redirect to lo
+ * comes from one of this host's own addresses and carries no route. IPv4 takes such a packet only
+ * by the route that the receiving socket remembers, and every such memory is void as soon as an
+ * address or a route changes anywhere: an answer on its way would stop for good.
  */
 #ifndef AGENT_LOOPBACK_H
 #define AGENT_LOOPBACK_H
