@@ -350,7 +350,7 @@ static void pool_look_at_slots(struct agent *agent, __u32 id, __u64 now_ns, __u3
 {
 	struct pool *pool = &agent->pools[id];
 	__u64 connect_ns = agent->config->timeouts.connect_ms * MS;
-	__u32 slot = first_slot(agent, id), end;
+	__u32 slot = first_slot(agent, id), end, closing = 0;
 
 	while (pool->end && !agent->upstreams[slot + pool->end - 1])
 		pool->end--;
@@ -366,7 +366,9 @@ static void pool_look_at_slots(struct agent *agent, __u32 id, __u64 now_ns, __u3
 			continue;
 		state = kv_read_once(agent->dp.upstreams[end].state);
 		last_ns = kv_read_once(agent->dp.upstreams[end].last_ns);
-		if (up->phase == UPSTREAM_CONNECTING) {
+		if (up->phase == UPSTREAM_CLOSING) {
+			closing++;
+		} else if (up->phase == UPSTREAM_CONNECTING) {
 			if (clock_since(up->since_ns, now_ns) > connect_ns)
 				upstream_connect_timeout(up);
 		} else if (up->phase == UPSTREAM_OPEN && state == KV_UP_IDLE) {
@@ -375,14 +377,19 @@ static void pool_look_at_slots(struct agent *agent, __u32 id, __u64 now_ns, __u3
 			    pool_take(agent, id, end)) {
 				upstream_retire(up, true);
 				surplus--;
-			} else if (expiry_due(up, now_ns) && pool_take(agent, id, end)) {
+			} else if (pool->closing < agent->dp.upstreams_per_backend / 2 &&
+				   expiry_due(up, now_ns) && pool_take(agent, id, end)) {
+				/* Not too many: while they close their slots are in use. */
 				upstream_expire(up);
+				pool->closing++;
+				closing++;
 			}
 		} else if (up->phase == UPSTREAM_OPEN && state == KV_UP_DONE &&
 			   clock_since(last_ns, now_ns) > SECOND) {
 			upstream_retire(up, false);
 		}
 	}
+	pool->closing = closing;
 }
 
 static void pool_tick_one(struct agent *agent, __u32 id, __u64 now_ns)

@@ -14,8 +14,9 @@ struct pool {
 	bool away;  /* the last one failed, and none was left: DOWN, unless DRAINING */
 	__u32 n_open;
 	__u32 n_connecting;
-	__u32 end;  /* one past the highest slot in use, counted from the backend's first */
-	__u32 peak; /* in use at a time, decaying */
+	__u32 closing; /* slots whose connections wait for the backend's FIN */
+	__u32 end;     /* one past the highest slot in use, counted from the backend's first */
+	__u32 peak;    /* in use at a time, decaying */
 	__u64 peak_at_ns;
 	__u64 retry_at_ns; /* no connection before; 0: any time */
 	__u64 backoff_ns;

@@ -43,11 +43,11 @@ bool probe_peer(const struct agent *agent, struct probe *probe, int fd, __u64 he
 	if (now_ns >= due) {
 		if (probe->n == PROBES)
 			return true;
-		err = fd < 0 ? 0 : probe_ask(fd);
-		if (err) /* what was never asked has not failed to answer */
-			kv_debug("cannot probe: %s", strerror(-err));
-		else
+		err = fd < 0 ? -EBADF : probe_ask(fd);
+		if (!err)
 			probe->n++;
+		else if (fd >= 0)
+			kv_debug("cannot probe: %s", strerror(-err));
 		probe->sent_ns = now_ns;
 		due = now_ns + every / 3;
 	}

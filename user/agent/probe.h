@@ -19,7 +19,8 @@ struct probe {
 
 /* One look at a peer that was heard last at heard_ns. It is asked when it has said nothing for
  * timeouts.probe, and again each third of that. True: it has vanished. *look_ns is lowered to the
- * time of the next look. fd: a socket of ours to the peer, lent or not; -1: none. */
+ * time of the next look. fd: a socket of ours to the peer, lent or not; -1: none. Who cannot be
+ * asked has not failed to answer. */
 bool probe_peer(const struct agent *agent, struct probe *probe, int fd, __u64 heard_ns,
 		__u64 now_ns, __u64 *look_ns);
 /* Asks now: a peer that does not know the connection answers with RST. */
