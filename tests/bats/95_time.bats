@@ -78,7 +78,7 @@ waited() {
 # ten minutes and default settings. Meanwhile others ask every 5.0 s, and their connections have just
 # been idle for as long as the engines leave them.
 @test "silence before the first byte and inside a stream; requests every 5.0 s" {
-	local silence=8 n=3 lane probes
+	local silence=8 n=2 lane probes
 	if [ -n "${KV_SOAK:-}" ]; then
 		silence=630 n=125
 		again
@@ -360,8 +360,8 @@ gone_backend() {
 	kv_stop_gateway
 	LD_PRELOAD=$KV_RUN/jump.so ASAN_OPTIONS=$ASAN_OPTIONS:verify_asan_link_order=0 \
 		time_gateway "probe: 1s"
-	both --first 2.5 --n 2
-	for lane in express agent; do all_said $lane 200 2; done
+	both --first 2
+	for lane in express agent; do all_said $lane 200 1; done
 	traffic -n 500 -c 8
 	[ "$(counter pairs_dead_client)" = 0 ]
 	[ "$(counter pairs_dead_backend)" = 0 ]
