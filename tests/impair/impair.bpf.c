@@ -209,7 +209,7 @@ int impair(struct __sk_buff *skb)
 		skb->mark = 0;
 		return OK;
 	}
-	if (!s || (packet_read(skb, &p) && cfg.tcp_only))
+	if (!s || (packet_read(skb, &p) && cfg.tcp_only) || (p.flags & 2 && cfg.spare_syn))
 		return OK;
 	n = kv_atomic_fetch_add(&s->counts[IMPAIR_PACKETS], 1);
 	count(s, IMPAIR_BYTES, skb->len);

@@ -46,6 +46,7 @@ struct impair_config {
 	__u32 closed_ms; /* window closed for this long … */
 	__u32 open_ms;	 /* … and open for this long, in turn; 0: never closed */
 	__u32 tcp_only;
+	__u32 spare_syn;
 };
 
 /* What is to be done with a packet handed to the carrier. */

@@ -20,6 +20,7 @@ static const char usage[] =
 	"usage: kv-impair attach DEV ingress|egress --seed N [--loss %] [--reorder %]\n"
 	"                 [--duplicate %] [--corrupt %] [--delay-us N] [--jitter-us N]\n"
 	"                 [--hold-us N] [--cut MIN-MAX] [--zero-window MS/MS] [--tcp-only]\n"
+	"                 [--spare-syn]\n"
 	"       kv-impair show DEV [-j]\n"
 	"       kv-impair detach DEV\n"
 	"What is decided follows from the seed and the packet's number. A reordered packet is "

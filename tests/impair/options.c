@@ -7,7 +7,20 @@
 
 #include "options.h"
 
-enum { SEED, LOSS, REORDER, DUPLICATE, CORRUPT, DELAY, JITTER, HOLD, CUT, ZERO_WINDOW, TCP_ONLY };
+enum {
+	SEED,
+	LOSS,
+	REORDER,
+	DUPLICATE,
+	CORRUPT,
+	DELAY,
+	JITTER,
+	HOLD,
+	CUT,
+	ZERO_WINDOW,
+	TCP_ONLY,
+	SPARE_SYN
+};
 
 static const struct option longs[] = {
 	{"seed", required_argument, NULL, SEED},
@@ -21,6 +34,7 @@ static const struct option longs[] = {
 	{"cut", required_argument, NULL, CUT},
 	{"zero-window", required_argument, NULL, ZERO_WINDOW},
 	{"tcp-only", no_argument, NULL, TCP_ONLY},
+	{"spare-syn", no_argument, NULL, SPARE_SYN},
 	{},
 };
 
@@ -89,6 +103,9 @@ static int one(int which, struct impair_config *c)
 		return numbers(which, '/', &c->closed_ms, &c->open_ms);
 	case TCP_ONLY:
 		c->tcp_only = 1;
+		return 0;
+	case SPARE_SYN:
+		c->spare_syn = 1;
 		return 0;
 	}
 	return -EINVAL;
