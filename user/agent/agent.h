@@ -5,7 +5,7 @@
  *	dataplane, pin		kernel programs and maps
  *	attach, route, lock	interfaces; who runs
  *	service, listen		services and backends; accepting
- *	pool, upstream		connections to backends
+ *	pool, upstream, expiry	connections to backends; how long those leave them open
  *	client, waiting		connections of clients, and for what they wait
  *	address, buffer		what each client address has of them, and of memory
  *	hasher			the thread that hashes large bodies
@@ -13,7 +13,8 @@
  *	entry, steer		what agent and kernel do together, per client and per decision
  *	tenancy			tenants' hashes apart
  *	answer			answers of our own
- *	events, sweep, silent	what the kernel tells; what time does
+ *	events, sweep		what the kernel tells; what time does
+ *	silent, probe		peers that say nothing
  *	clock			the timers
  *	control, apply*		the CLI's requests
  *	privileges, remover	what we may do, and who does what we may not

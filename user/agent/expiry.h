@@ -20,6 +20,10 @@ struct expiry {
 	__u64 used_ns;
 };
 
+/* What uvicorn has, and with it most engines, unless told otherwise. A guess that is wrong costs a
+ * few connections, once. */
+#define EXPIRY_GUESS ((struct expiry){.used_ns = 5 * SECOND})
+
 /* The backend has ended this connection, which was idle. */
 void expiry_learn(const struct upstream *up, __u64 now_ns);
 /* It was given up for its age, and the backend has not ended it: what was learned was wrong. */

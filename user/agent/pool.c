@@ -306,7 +306,7 @@ void pool_ask(struct agent *agent, __u32 id)
 
 void pool_take_over(struct agent *agent, __u32 id)
 {
-	agent->pools[id] = (struct pool){.open = true, .known = true};
+	agent->pools[id] = (struct pool){.open = true, .known = true, .expiry = EXPIRY_GUESS};
 	TAILQ_INIT(&agent->pools[id].waiters);
 }
 
@@ -314,7 +314,7 @@ void pool_open(struct agent *agent, __u32 id)
 {
 	struct pool *pool = &agent->pools[id];
 
-	*pool = (struct pool){.open = true};
+	*pool = (struct pool){.open = true, .expiry = EXPIRY_GUESS};
 	TAILQ_INIT(&pool->waiters);
 	for (__u32 i = 0; i < POOL_MIN_IDLE; i++)
 		pool_connect(agent, id);
@@ -327,6 +327,25 @@ bool pool_close_idle(struct agent *agent, __u32 id)
 	while ((up = pool_claim(agent, id)))
 		upstream_retire(up, true);
 	return !agent->pools[id].n_open && !agent->pools[id].n_connecting;
+}
+
+void pools_spare(struct agent *agent)
+{
+	__u64 now_ns = kv_now_ns();
+
+	for (__u32 i = 0; i < agent->dp.max_backends; i++) {
+		struct pool *pool = &agent->pools[i];
+		__u32 idle = pool->open ? pool_count_idle(agent, i) : 0;
+		struct upstream *up;
+
+		if (idle <= POOL_MIN_IDLE)
+			continue;
+		pool->peak = pool->n_open > idle ? pool->n_open - idle : 0;
+		pool->peak_at_ns = now_ns;
+		pool->retry_at_ns = now_ns + SECOND;
+		while (idle-- > POOL_MIN_IDLE && (up = pool_claim(agent, i)))
+			upstream_retire(up, true);
+	}
 }
 
 void pool_close(struct agent *agent, __u32 id)
