@@ -169,6 +169,20 @@ place_bond() {
 	place_ends 81 82
 }
 
+# A device upon the one that the clients' cable is in, as a container has it.
+place_macvlan() {
+	place_ns gw c1 e1
+	place_link gw c1 c1 eth0
+	ip -n "$KV_ID-gw" link add link c1 name m1 type macvlan mode bridge
+	ip -n "$KV_ID-gw" link set m1 up
+	place_addr gw m1 81 1
+	place_addr c1 eth0 81 2
+	place_link gw e1 e1 eth0
+	place_addr gw e1 82 1
+	place_addr e1 eth0 82 2
+	place_ends 81 82
+}
+
 # place_path NEAR-SIDE: both ends and the gateway have 1500, two routers on the way from the gateway to
 # the client (c) or the engine (e) have 1400 between them.
 place_path() {

@@ -82,6 +82,9 @@ has_link() {
 @test "clients and engines on the gateway" {
 	place all_here
 	both core
+	# with lo's large segments a packet may be a jumbogram: not if it can be helped
+	both download --most 8388608 --timeout 10
+	[ "$(counter drop_ip_options)" = 0 ]
 	kv_clean_end
 }
 
@@ -103,6 +106,13 @@ has_link() {
 @test "a bond of two cables to the engines" {
 	lacks "kernel without bonding" has_link b1 type bond
 	place bond
+	both core
+	kv_clean_end
+}
+
+@test "clients come in by a macvlan device" {
+	lacks "kernel without macvlan" has_link link lower name v1 type macvlan
+	place macvlan
 	both core
 	kv_clean_end
 }

@@ -16,6 +16,9 @@
 #define ATTACH_HANDLE KV_MAGIC
 #define ATTACH_PRIORITY 1
 
+#define MAX_SEGMENT 32000
+#define MIN_SEGMENT 88 /* the kernel's own */
+
 static const enum bpf_tc_attach_point directions[] = {BPF_TC_INGRESS, BPF_TC_EGRESS};
 
 static bool filter_remove(int ifindex, enum bpf_tc_attach_point direction)
@@ -307,6 +310,10 @@ int attach_max_segment(const struct attach *attach)
 	 * IP version may be paired with a backend of the other, so the larger header counts. */
 	int mss = (int)attach->min_mtu - 60;
 
-	/* The kernel refuses what is over MAX_TCP_WINDOW or under TCP_MIN_MSS. */
-	return mss > 32767 ? 32767 : mss < 88 ? 88 : mss;
+	/* On lo alone. TCP hands down two segments at a time at least, and where they and their
+	 * header exceed 64 KiB, IPv6 puts a jumbogram's extension header before them, which no
+	 * connection that has been lent can have. */
+	if (mss > MAX_SEGMENT)
+		return MAX_SEGMENT;
+	return mss < MIN_SEGMENT ? MIN_SEGMENT : mss;
 }
