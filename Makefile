@@ -53,7 +53,7 @@ SKEL     := $(OUT)/kvsteer.skel.h
 BINS     := $(if $(wildcard user/agent/main.c),$(B)/kvsteerd) $(if $(wildcard user/cli/main.c),$(B)/kvsteer) \
 	    $(addprefix $(B)/kv-,$(TOOLS)) $(if $(wildcard tests/impair/main.c),$(B)/kv-impair)
 
-.PHONY: all setup demo test test-fresh test-kernels check coverage bench install uninstall clean help units fuzzers progs style format
+.PHONY: all setup demo test soak test-fresh test-kernels check coverage bench install uninstall clean help units fuzzers progs style format
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -154,6 +154,12 @@ demo:
 test:
 	$(Q)tools/setup.sh test
 	$(Q)tests/run all
+
+## soak: the long test: SOAK_MINUTES (20) of traffic and faults, then the tests' long forms (root)
+soak:
+	$(Q)tools/setup.sh test
+	$(Q)$(MAKE) --no-print-directory all
+	$(Q)tools/soak.sh
 
 ## check: the tests that need no root
 check:
