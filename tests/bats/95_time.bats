@@ -78,9 +78,9 @@ waited() {
 # ten minutes and default settings. Meanwhile others ask every 5.0 s, and their connections have just
 # been idle for as long as the engines leave them.
 @test "silence before the first byte and inside a stream; requests every 5.0 s" {
-	local silence=8 n=2 pieces=1 lane probes
+	local silence=8 n=2 pause=8 pieces=1 lane probes
 	if [ -n "${KV_SOAK:-}" ]; then
-		silence=630 n=250 pieces=2
+		silence=630 n=125 pause=315 pieces=2
 		again
 	fi
 	probes=$(counter probes_sent)
@@ -88,7 +88,7 @@ waited() {
 	for lane in express agent; do
 		patient $lane --first $silence --conns 3
 		TO=$KV_V6 NAME=$lane-6 patient $lane --first $silence
-		NAME=$lane-stream patient $lane --pause $silence --pieces $pieces --framing chunked
+		NAME=$lane-stream patient $lane --pause $pause --pieces $pieces --framing chunked
 		NAME=$lane-5 patient $lane --every 5.0 --n $n --conns 10 --pieces 1
 	done
 	waited express agent
