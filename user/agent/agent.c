@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <systemd/sd-daemon.h>
 
 #include "agent/agent.h"
@@ -81,19 +80,16 @@ static void on_hangup(evutil_socket_t fd, short what, void *arg)
 		kv_warn("restart: %s", err);
 }
 
-/* The keeper was killed: another one. */
 static void on_child(evutil_socket_t fd, short what, void *arg)
 {
 	struct agent *agent = arg;
 
 	(void)fd, (void)what;
-	if (waitpid(agent->keeper.pid, NULL, WNOHANG) != agent->keeper.pid || agent->draining)
+	if (!keeper_reap(&agent->keeper) || agent->draining)
 		return;
-	/* One made now would have no more rights than we have. */
-	if (*agent->config->user)
-		kv_warn("the keeper was killed: if the agent dies too, its connections do");
-	else
-		keeper_start(&agent->keeper, agent->config);
+	kv_warn(keeper_lives(&agent->keeper)
+			? "a keeper was killed: its spare is left"
+			: "the keepers were killed: if the agent dies too, its connections do");
 }
 
 static int open_names(struct agent *agent)

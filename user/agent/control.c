@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include <errno.h>
+#include <limits.h>
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include <event2/listener.h>
@@ -73,10 +74,15 @@ static int verb_status(struct call *call)
 {
 	const struct agent *agent = call->agent;
 	yyjson_mut_val *services = yyjson_mut_obj_add_arr(call->doc, call->out, "services");
-	char text[KV_ADDR_TEXT];
+	char text[KV_ADDR_TEXT], program[PATH_MAX];
+	ssize_t n;
 
 	yyjson_mut_obj_add_uint(call->doc, call->out, "pid", getpid());
 	yyjson_mut_obj_add_str(call->doc, call->out, "version", KVSTEER_VERSION);
+	n = readlink("/proc/self/exe", program, sizeof(program) - 1);
+	program[n > 0 ? n : 0] = 0;
+	if (n > 0)
+		yyjson_mut_obj_add_strcpy(call->doc, call->out, "program", program);
 	yyjson_mut_obj_add_real(call->doc, call->out, "uptime_s",
 				(double)(kv_now_ns() - agent->started_ns) / SECOND);
 	yyjson_mut_obj_add_bool(call->doc, call->out, "draining", agent->draining);
@@ -179,6 +185,7 @@ static void on_restart(void *context, const char *err, bool new_maps)
 	yyjson_mut_doc_set_root(doc, out);
 	yyjson_mut_obj_add_uint(doc, out, "pid", getpid());
 	yyjson_mut_obj_add_bool(doc, out, "new_maps", new_maps);
+	yyjson_mut_obj_add_strcpy(doc, out, "program", restart_program(conn->control->agent));
 	yyjson_mut_obj_add_uint(doc, out, "drain_ms",
 				conn->control->agent->config->timeouts.drain_ms);
 	control_answer(conn, doc, out, err);

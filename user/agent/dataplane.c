@@ -10,6 +10,7 @@
 
 #include "kvsteer.skel.h"
 
+#include "agent/agent.h"
 #include "agent/dataplane.h"
 #include "agent/handover.h"
 #include "agent/pin.h"
@@ -222,10 +223,10 @@ int dataplane_write_meta(struct dataplane *dp, __u64 started_ns, __u64 now_ns)
 		.agent_pid = getpid(),
 		.started_ns = started_ns,
 		.heartbeat_ns = now_ns,
-		.version = KVSTEER_VERSION,
 	};
 	__u32 zero = 0;
 
+	memcpy(meta.version, agent_version, sizeof(meta.version));
 	return bpf_map_update_elem(dp->meta_fd, &zero, &meta, BPF_ANY);
 }
 

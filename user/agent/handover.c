@@ -146,7 +146,6 @@ struct kv_config *handover_config(const struct keeper *keeper)
 		free(config);
 		config = NULL;
 	}
-	close(keeper->config_fd);
 	return config;
 }
 

@@ -14,6 +14,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -23,7 +24,8 @@
 #include "common/log.h"
 
 #define ENV_PATH "KVSTEERD_PATH"
-#define ENV_WHY "KVSTEERD_START" /* "crash FAILURES CONFIG-FD", "restart …", "manager" */
+/* "crash FAILURES CONFIG-FD", "restart FAILURES CONFIG-FD PROGRAM-FD", "manager" */
+#define ENV_WHY "KVSTEERD_START"
 #define FAILURES_MAX 5
 #define FAILURE_DELAY_MS 200 /* twice as long after each */
 #define SELF "/proc/self/exe"
@@ -43,14 +45,20 @@ static void read_why(struct keeper *keeper)
 	const char *text = getenv(ENV_WHY);
 
 	keeper->config_fd = -1;
+	keeper->before_fd = -1;
 	if (!text)
 		return;
 	if (!strcmp(text, "manager"))
 		keeper->why = KEEPER_MANAGER;
 	else if (sscanf(text, "crash %d %d", &keeper->failures, &keeper->config_fd) == 2)
 		keeper->why = KEEPER_CRASH;
-	else if (sscanf(text, "restart %d %d", &keeper->failures, &keeper->config_fd) == 2)
+	else if (sscanf(text, "restart %d %d %d", &keeper->failures, &keeper->config_fd,
+			&keeper->before_fd) == 3)
 		keeper->why = KEEPER_RESTART;
+	if (keeper->config_fd >= 0)
+		fcntl(keeper->config_fd, F_SETFD, FD_CLOEXEC);
+	if (keeper->before_fd >= 0)
+		fcntl(keeper->before_fd, F_SETFD, FD_CLOEXEC);
 	unsetenv(ENV_WHY);
 }
 
@@ -87,7 +95,7 @@ static bool is_tcp(int fd)
 }
 
 /* TCP sockets outlive exec, and the configuration; all else was the dead agent's own. */
-static void keep_descriptors(int config_fd)
+static void keep_descriptors(int config_fd, int before_fd)
 {
 	_cleanup_closedir_ DIR *dir = opendir("/proc/self/fd");
 	const struct dirent *entry;
@@ -96,7 +104,7 @@ static void keep_descriptors(int config_fd)
 	while (dir && (entry = readdir(dir))) {
 		int fd = atoi(entry->d_name);
 
-		if (fd > 2 && (fd == config_fd || is_tcp(fd)))
+		if (fd > 2 && (fd == config_fd || fd == before_fd || is_tcp(fd)))
 			fcntl(fd, F_SETFD, 0);
 	}
 }
@@ -133,12 +141,43 @@ static void delay(int failures)
 		_exit(EXIT_SUCCESS);
 }
 
+/* Returns only if it cannot be executed. */
+static void become(const struct keeper *keeper, const char *program, const char *why, int failures,
+		   int config_fd, int before_fd)
+{
+	char text[64];
+
+	keep_descriptors(config_fd, before_fd);
+	snprintf(text, sizeof(text), "%s %d %d %d", why, failures, config_fd, before_fd);
+	setenv(ENV_WHY, text, 1);
+	execv(program, keeper->argv);
+}
+
+static void become_next(const struct keeper *keeper, const char *path, int config_fd)
+{
+	int before_fd = open(SELF, O_RDONLY);
+
+	setenv(ENV_PATH, path, 1);
+	become(keeper, path, "restart", 0, config_fd, before_fd);
+	setenv(ENV_PATH, keeper->path, 1);
+}
+
+/* The program of a restart does not get to serve: the one before does, with its own
+ * configuration. */
+static void become_former(const struct keeper *keeper)
+{
+	char path[64];
+
+	kv_err("%s does not get to serve: the program before takes over again", keeper->path);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", keeper->before_fd);
+	become(keeper, path, "crash", 1, keeper->config_fd, -1);
+}
+
 static void become_agent(const struct keeper *keeper)
 {
 	const struct keeper_note *note = keeper->note;
 	const char *path = *note->path && !keeper->path_fixed ? note->path : keeper->path;
 	int failures = note->serving ? 0 : keeper->failures + 1, config_fd;
-	char why[64];
 
 	if (note->ending)
 		_exit(EXIT_SUCCESS);
@@ -149,26 +188,29 @@ static void become_agent(const struct keeper *keeper)
 	}
 	if (failures)
 		delay(failures);
+	if (failures && keeper->before_fd >= 0)
+		become_former(keeper);
 	config_fd = write_config(keeper->config);
-	keep_descriptors(config_fd);
-	snprintf(why, sizeof(why), "%s %d %d", note->restart ? "restart" : "crash", failures,
-		 config_fd);
-	setenv(ENV_WHY, why, 1);
 	if (note->restart) {
-		setenv(ENV_PATH, path, 1);
-		execv(path, keeper->argv);
+		become_next(keeper, path, config_fd);
 		kv_err("%s: cannot be executed: %s: the same program again", path, strerror(errno));
-		setenv(ENV_PATH, keeper->path, 1);
 	} else {
 		kv_warn("the agent has died: another one takes over");
 	}
-	execv(SELF, keeper->argv);
+	become(keeper, SELF, "crash", failures, config_fd, -1);
 	kv_err("%s: cannot be executed: %s", keeper->path, strerror(errno));
 	_exit(EXIT_FAILURE);
 }
 
+static bool ended(int pidfd)
+{
+	struct pollfd poll_fd = {.fd = pidfd, .events = POLLIN};
+
+	return poll(&poll_fd, 1, 0) == 1;
+}
+
 /* What a child of fork() may do in a process of one thread may be done here too. */
-static void keep(const struct keeper *keeper, pid_t agent)
+static void keep(const struct keeper *keeper, pid_t agent, int first_fd)
 {
 	struct pollfd poll_agent = {.fd = keeper->agent_fd, .events = POLLIN};
 	static const struct timespec now;
@@ -181,6 +223,8 @@ static void keep(const struct keeper *keeper, pid_t agent)
 	 * then and has no right to send one. */
 	while (getppid() == agent)
 		poll(&poll_agent, 1, -1);
+	if (first_fd >= 0 && !ended(first_fd))
+		_exit(EXIT_SUCCESS);
 	while (sigtimedwait(&all, NULL, &now) > 0)
 		; /* what was not meant for an agent to come */
 	become_agent(keeper);
@@ -188,34 +232,60 @@ static void keep(const struct keeper *keeper, pid_t agent)
 
 /* ---- the agent's side ---------------------------------------------------------------- */
 
-int keeper_start(struct keeper *keeper, const struct kv_config *config)
+static int keeper_make(struct keeper *keeper, int i, int first_fd)
 {
 	pid_t agent = getpid(), pid;
-	int err;
 
-	keeper->config = config;
-	if (keeper->agent_fd <= 0)
-		keeper->agent_fd = syscall(SYS_pidfd_open, agent, 0);
-	if (keeper->agent_fd < 0) {
-		err = -errno;
-		kv_err("cannot make the keeper's process: %s", strerror(-err));
-		return err;
-	}
 	pid = syscall(SYS_clone, CLONE_FILES | SIGCHLD, NULL, NULL, NULL, NULL);
 	if (!pid)
-		keep(keeper, agent);
-	if (pid < 0) {
-		err = -errno;
-		kv_err("cannot make the keeper's process: %s", strerror(-err));
-		return err;
-	}
-	keeper->pid = pid;
+		keep(keeper, agent, first_fd);
+	if (pid < 0)
+		return -errno;
+	keeper->pid[i] = pid;
 	return 0;
+}
+
+int keeper_start(struct keeper *keeper, const struct kv_config *config)
+{
+	int first_fd, err;
+
+	keeper->config = config;
+	keeper->agent_fd = syscall(SYS_pidfd_open, getpid(), 0);
+	err = keeper->agent_fd < 0 ? -errno : keeper_make(keeper, 0, -1);
+	if (!err) {
+		first_fd = syscall(SYS_pidfd_open, keeper->pid[0], 0);
+		err = first_fd < 0 ? -errno : keeper_make(keeper, 1, first_fd);
+	}
+	if (err)
+		kv_err("cannot make the keeper's process: %s", strerror(-err));
+	return err;
+}
+
+bool keeper_reap(struct keeper *keeper)
+{
+	bool gone = false;
+
+	for (int i = 0; i < KEEPERS; i++)
+		if (keeper->pid[i] && waitpid(keeper->pid[i], NULL, WNOHANG) == keeper->pid[i]) {
+			keeper->pid[i] = 0;
+			gone = true;
+		}
+	return gone;
+}
+
+bool keeper_lives(const struct keeper *keeper)
+{
+	return keeper->pid[0] || keeper->pid[1];
 }
 
 void keeper_serving(struct keeper *keeper)
 {
 	keeper->note->serving = true;
+	if (keeper->config_fd >= 0)
+		close(keeper->config_fd);
+	if (keeper->before_fd >= 0)
+		close(keeper->before_fd);
+	keeper->config_fd = keeper->before_fd = -1;
 }
 
 void keeper_ending(struct keeper *keeper)

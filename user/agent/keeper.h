@@ -17,6 +17,7 @@
 #include "common/config.h"
 
 #define KEEPER_PATH 512
+#define KEEPERS 2 /* one made later would have no more rights than an agent that serves */
 
 /* Why this agent was started. */
 enum keeper_why {
@@ -27,13 +28,14 @@ enum keeper_why {
 };
 
 struct keeper {
-	pid_t pid;
-	int agent_fd; /* readable when the agent is dead */
+	pid_t pid[KEEPERS]; /* 0: none, or it has been killed */
+	int agent_fd;	    /* readable when the agent is dead */
 	char **argv;
-	char path[KEEPER_PATH];		/* of the program, as installed */
-	int failures;			/* agents in a row that died before they served */
-	enum keeper_why why;		/* this agent was started */
-	int config_fd;			/* the configuration of the agent before; -1: none */
+	char path[KEEPER_PATH]; /* of the program, as installed */
+	int failures;		/* agents in a row that died before they served */
+	enum keeper_why why;	/* this agent was started */
+	int config_fd;		/* the configuration of the agent before; -1: none */
+	int before_fd;		/* … and its program, until we serve; -1: none, or the same */
 	const struct kv_config *config; /* … and of this one */
 	bool path_fixed; /* the agent has fewer rights: it does not say what is executed */
 	struct keeper_note *note;
@@ -41,8 +43,11 @@ struct keeper {
 
 /* Reads what the agent before has left in the environment; argv: this program's own. */
 int keeper_open(struct keeper *keeper, char **argv);
-/* Makes the keeper, or another one in place of one that has gone. Prints what fails. */
+/* Makes the keeper, and a spare one that acts if the first has been killed. Prints what fails. */
 int keeper_start(struct keeper *keeper, const struct kv_config *config);
+/* Whether one has been killed; whether there is any. */
+bool keeper_reap(struct keeper *keeper);
+bool keeper_lives(const struct keeper *keeper);
 /* From here on a death of the agent is no failure to start. */
 void keeper_serving(struct keeper *keeper);
 /* The agent ends, or dies over that: the keeper then ends too. */

@@ -40,7 +40,7 @@ static int run_agent(const struct keeper *keeper, struct kv_config *config)
 	if (!err)
 		err = agent_open(agent, config);
 	/* Whom sockets were handed to must not close them: its keeper tries again. */
-	if (err && agent->keeper.pid &&
+	if (err && keeper_lives(&agent->keeper) &&
 	    (keeper->why == KEEPER_CRASH || keeper->why == KEEPER_RESTART))
 		_exit(EXIT_FAILURE);
 	if (!err)

@@ -252,6 +252,10 @@ int restart_begin(struct agent *agent, const char *program, restart_fn fn, void 
 		snprintf(err, errlen, "the agent is about to end already");
 		return -EBUSY;
 	}
+	if (!keeper_lives(&agent->keeper)) {
+		snprintf(err, errlen, "the keepers were killed: nobody can start the next agent");
+		return -ECHILD;
+	}
 	if (program && agent->keeper.path_fixed) {
 		snprintf(err, errlen,
 			 "%s: with user set, only %s is started: install it there first", program,
@@ -288,6 +292,11 @@ void restart_forget(struct agent *agent, const void *context)
 {
 	if (agent->restart && agent->restart->context == context)
 		agent->restart->fn = NULL;
+}
+
+const char *restart_program(const struct agent *agent)
+{
+	return agent->restart->program;
 }
 
 bool restart_waits(const struct agent *agent)

@@ -24,6 +24,7 @@ int restart_begin(struct agent *agent, const char *program, restart_fn fn, void 
 		  size_t errlen);
 /* Who waits for the answer has gone. */
 void restart_forget(struct agent *agent, const void *context);
+const char *restart_program(const struct agent *agent);
 /* The agent is to end for good. */
 void restart_cancel(struct agent *agent);
 /* No new request is read. */

@@ -3,6 +3,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "cli.h"
@@ -22,6 +23,26 @@ static bool another(struct cli *cli, __u32 before, struct kv_meta *ret)
 		return false;
 	*ret = pins->meta;
 	return ret->agent_pid != before && kv_meta_alive(ret, kv_now_ns());
+}
+
+/* The program that runs is the one that was to: the agent falls back to the former one if the new
+ * one does not get to serve. */
+static int check_program(struct cli *cli, const char *wanted)
+{
+	_cleanup_json_mut_ yyjson_mut_doc *doc = yyjson_mut_doc_new(NULL);
+	_cleanup_json_ yyjson_doc *answer = NULL;
+	const char *program;
+	int rc;
+
+	control_request(doc, "status");
+	rc = control_call(cli, doc, &answer);
+	if (rc)
+		return rc;
+	program = yyjson_get_str(yyjson_obj_get(yyjson_doc_get_root(answer), "program"));
+	if (program && !strcmp(program, wanted))
+		return CLI_OK;
+	return cli_error(cli, "%s did not get to serve; the program before does again: see its log",
+			 wanted);
 }
 
 static int tell(struct cli *cli, __u32 before, const struct kv_meta *meta, bool new_maps)
@@ -63,7 +84,8 @@ static int wait_for(struct cli *cli, yyjson_val *answer)
 		left_ms -= LOOK_MS;
 		nanosleep(&look, NULL);
 	}
-	return tell(cli, before, &meta, new_maps);
+	return check_program(cli, yyjson_get_str(yyjson_obj_get(answer, "program")) ?: "")
+		       ?: tell(cli, before, &meta, new_maps);
 }
 
 int do_restart(struct cli *cli, int argc, char **argv)

@@ -1,0 +1,318 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-2-Clause
+# The agent dies, is restarted, is replaced by another program: no lent stream breaks, the express
+# lane goes on, and the next agent has maps, sockets and listeners. KV_SOAK=1: more often, for longer.
+
+load lib
+
+setup_file() {
+	export TIMES=$([ -n "${KV_SOAK:-}" ] && echo 60 || echo 10) # kills
+	export SECONDS_EACH=$([ -n "${KV_SOAK:-}" ] && echo 120 || echo 6) # of load
+	export KV_NO_LOG=1
+	kv_up 1 3
+	kv_gateway
+	# so many upstreams that hinted requests need no agent
+	traffic warm -n 300 -c 24 --hinted 100 --answer-bytes 2000-20000 --delay-us 2000-2000
+	wait
+}
+
+teardown_file() { kv_down; }
+
+setup() { MARK=$(wc -l <"$KV_GW_LOG"); }
+
+teardown() { [ -n "${BATS_TEST_COMPLETED:-}" ] || tail -n 40 "$KV_GW_LOG"; }
+
+# traffic NAME OPTION…: kv-traffic in the background
+traffic() {
+	local name=$1
+	shift
+	from 1 "$KV_OUT/kv-traffic" -j -v --timeout 30 "$@" "$KV_V4" "$KV_V6" \
+		>"$KV_RUN/$name.json" 2>"$KV_RUN/$name.err" 3>&- &
+	TRAFFIC=$!
+}
+
+# ended NAME: waits for it; nothing foreign, wrong or hung
+ended() {
+	wait "$TRAFFIC" || die "$1: $(cat "$KV_RUN/$1.json"; head -n 20 "$KV_RUN/$1.err")"
+	echo "$1: $(cat "$KV_RUN/$1.json")"
+}
+
+# all_ok NAME: every request was answered as it should
+all_ok() {
+	ended "$1"
+	jq -e '.requests > 0 and .ok == .requests' "$KV_RUN/$1.json" >/dev/null ||
+		die "$1: not all were answered: $(head -n 20 "$KV_RUN/$1.err")"
+}
+
+said() { tail -n "+$((MARK + 1))" "$KV_GW_LOG" | grep -E -- "$1"; }
+
+another_than() { [ "$(agent_pid)" != "$1" ] && kvs -j status | jq -e .agent.alive >/dev/null && [ -S "$KV_CTL" ]; }
+
+# kill_agent [SIGNAL]: and waits for the next one
+kill_agent() {
+	local agent
+	agent=$(agent_pid)
+	kill "-${1:-KILL}" "$agent"
+	until_true 10 another_than "$agent"
+}
+
+# nothing is in flight, nothing charged
+settled() {
+	kvs -j backend list | jq -e '[.. | objects | .inflight_requests?, .inflight_tokens?,
+		.upstreams?.relay?, .upstreams?.lent? | numbers] | length > 0 and all(. == 0)' >/dev/null
+}
+
+# streams N SECONDS: in the background, of both lanes, in every framing; waits until all are lent
+streams() {
+	local i framing lane
+	STREAMS=()
+	for ((i = 0; i < $1; i++)); do
+		framing=$(printf '%s\n' length chunked sse close | sed -n "$((i / 2 % 4 + 1))p")
+		lane=$([ $((i % 2)) = 0 ] && echo X-Session-Id || echo Upgrade) # this is the agent's
+		url="tagged/$(printf '%016x' $((i + 1)))?framing=$framing&size=$(($2 * 5000))&piece=500"
+		kv_in "$KV_ID-e1" curl -sS -m 10 -o "$KV_RUN/wanted-$i" "http://10.72.1.2:8000/$url"
+		from 1 curl -sSN -m 120 -o "$KV_RUN/got-$i" -H "$lane: $i" \
+			"http://$KV_V4/$url&delay_us=100000" 3>&- &
+		STREAMS+=($!)
+	done
+	until_true 10 all_lent "$1"
+}
+
+all_lent() {
+	kvs -j status | jq -e --argjson n "$1" '.upstreams.lent == $n' >/dev/null
+}
+
+# all of them ended well, with every byte in its place
+streams_ok() {
+	local i bad=0
+	for i in "${!STREAMS[@]}"; do
+		wait "${STREAMS[i]}" || die "stream $i: broken" || bad=1
+		cmp "$KV_RUN/wanted-$i" "$KV_RUN/got-$i" || bad=1
+	done
+	return $bad
+}
+
+@test "kill -9 again and again: no lent stream breaks" {
+	local i
+	streams 16 $((TIMES + 2))
+	for ((i = 0; i < TIMES; i++)); do
+		kill_agent
+		sleep 0.2
+	done
+	streams_ok
+	[ "$(said 'taken over:' | wc -l)" = "$TIMES" ]
+	until_true 10 settled
+}
+
+@test "kill -9 under load: the express lane loses nothing" {
+	local before after failed
+	before=$(counter requests_agent)
+	traffic hinted -d "$SECONDS_EACH" -n 10000000 -c 24 --rate 400 --hinted 100 --answer-bytes 500-20000 --delay-us 0-2000
+	sleep 1
+	until ! alive "$TRAFFIC"; do
+		kill_agent
+		sleep 0.3
+	done
+	ended hinted
+	after=$(counter requests_agent)
+	# what the agent had in hand dies with it: no more than was ever in its hands
+	failed=$(jq '.requests - .ok' "$KV_RUN/hinted.json")
+	echo "failed $failed, in the agent's hands $((after - before))"
+	[ "$failed" -le $((after - before)) ]
+	[ "$(jq .ok "$KV_RUN/hinted.json")" -ge $((SECONDS_EACH * 50)) ]
+	until_true 10 settled
+}
+
+@test "kill -9 under both lanes' load: no wrong byte, and loads come back to zero" {
+	traffic both -d "$SECONDS_EACH" -n 10000000 -c 24 --rate 300 --hinted 40 --answer-bytes 100-20000 \
+		--delay-us 0-2000 --abort 5 --pipeline 20 --request-bytes 0-200000
+	sleep 1
+	until ! alive "$TRAFFIC"; do
+		kill_agent
+		sleep 0.3
+	done
+	ended both
+	until_true 10 settled
+}
+
+@test "kill -9 of agents that have only just begun" {
+	local agent i
+	streams 8 6
+	for ((i = 0; i < 3; i++)); do
+		agent=$(pgrep -P "$(gateway_pid)" -x kvsteerd)
+		kill -KILL "$agent"
+		until_true 5 begun "$agent"
+	done # the third has just begun, too
+	until_true 10 another_than 0
+	streams_ok
+}
+
+# the next agent has been executed, and does not serve yet
+begun() {
+	local now
+	now=$(pgrep -P "$(gateway_pid)" -x kvsteerd) && [ "$now" != "$1" ]
+}
+
+@test "a stopped agent: the express lane goes on" {
+	local agent
+	agent=$(agent_pid)
+	kill -STOP "$agent"
+	traffic stopped -n 400 -c 8 --hinted 100 --keep-alive 1000 --answer-bytes 500-5000 --framing length,chunked,sse
+	all_ok stopped || { kill -CONT "$agent"; return 1; }
+	kill -CONT "$agent"
+	[ "$(agent_pid)" = "$agent" ]
+}
+
+@test "the keeper is killed: its spare takes over" {
+	pgrep -P "$(agent_pid)" -x kvsteer-keeper
+	kill -KILL "$(pgrep -P "$(agent_pid)" -o -x kvsteer-keeper)"
+	until_true 5 said 'its spare is left'
+	kill_agent
+	[ "$(pgrep -c -P "$(agent_pid)" -x kvsteer-keeper)" = 2 ]
+	traffic kept -n 100 -c 4
+	all_ok kept
+}
+
+@test "kvsteer restart under load: no hinted request fails, and counters go on" {
+	local before i
+	before=$(counter requests_express)
+	traffic restart -d 5 -n 10000000 -c 24 --rate 300 --hinted 100 --answer-bytes 500-20000 --delay-us 0-2000
+	sleep 1
+	for i in 1 2 3; do
+		run kvs restart
+		echo "$output"
+		[ "$status" = 0 ]
+	done
+	local agent
+	agent=$(agent_pid)
+	kill -HUP "$(gateway_pid)"
+	until_true 10 another_than "$agent"
+	all_ok restart
+	[ "$(counter requests_express)" -gt "$before" ]
+	until_true 10 settled
+}
+
+@test "an upgrade under load, of both lanes: no request fails" {
+	local version next="$KV_RUN/kvsteerd-next" other
+	version=$(kvs -j status | jq -r .agent.version)
+	other=$(tr '0-9a-z' '1-90b-za' <<<"$version")
+	[ "$other" != "$version" ]
+	sed "s/$(sed 's/[.]/[.]/g' <<<"$version")/$other/g" "$KV_BIN/kvsteerd" >"$next"
+	chmod 755 "$next"
+	traffic upgrade -d 4 -n 10000000 -c 24 --rate 300 --hinted 50 --answer-bytes 500-20000 --delay-us 0-2000
+	sleep 1
+	kvs restart --binary "$next"
+	[ "$(kvs -j status | jq -r .agent.version)" = "$other" ]
+	kvs restart --binary "$KV_BIN/kvsteerd"
+	[ "$(kvs -j status | jq -r .agent.version)" = "$version" ]
+	all_ok upgrade
+}
+
+@test "a program that the kernel refuses, or that is none: the one before goes on" {
+	local bad="$KV_RUN/kvsteerd-bad" agent
+	sed 's,Dual BSD/GPL,Xual BSD/GPL,g' "$KV_BIN/kvsteerd" >"$bad" # helpers are for GPL programs only
+	chmod 755 "$bad"
+	agent=$(agent_pid)
+	run kvs restart --binary /bin/true
+	[ "$status" = 1 ]
+	[ "$(agent_pid)" = "$agent" ]
+	echo 'polizy: 1' >>"$KV_RUN/kvsteer.yaml"
+	run kvs restart
+	sed -i '$d' "$KV_RUN/kvsteer.yaml"
+	echo "$output"
+	[ "$status" = 1 ]
+	[[ $output == *polizy* ]]
+	[ "$(agent_pid)" = "$agent" ]
+	traffic refused -d 3 -n 10000000 -c 24 --rate 300 --hinted 100 --answer-bytes 500-20000 --delay-us 0-2000
+	sleep 1
+	run kvs restart --binary "$bad"
+	echo "$output"
+	[ "$status" = 1 ]
+	[[ $output == *"did not get to serve"* ]]
+	said 'program before takes over again'
+	all_ok refused
+	kvs restart --binary "$KV_BIN/kvsteerd"
+}
+
+@test "after a crash the live state counts, after a restart the file" {
+	kvs backend add v4 10.72.1.2:8001 --name added
+	kvs backend drain e3
+	cp "$KV_RUN/kvsteer.yaml" "$KV_RUN/good.yaml"
+	echo 'nonsense: [' >>"$KV_RUN/kvsteer.yaml"
+	kill_agent
+	cp "$KV_RUN/good.yaml" "$KV_RUN/kvsteer.yaml"
+	kvs -j backend list | jq -e '[.. | objects | .name?] | index("added")' >/dev/null
+	kvs -j backend list | jq -e '.. | objects | select(.name? == "e3") | .state == "draining"' >/dev/null
+	kvs restart
+	kvs -j backend list | jq -e '[.. | objects | .name?] | index("added") | not' >/dev/null
+	said 'apply: backend added: removed'
+	kvs backend undrain e3
+	traffic live -n 100 -c 4
+	all_ok live
+}
+
+@test "all of it killed at once: pairs run to their end, beliefs are kept" {
+	local hint
+	hint=$(hint 4096 kept)
+	from 1 curl -fsS -m 10 -o /dev/null -H "KV-Prefix: $hint" -d '{"prompt":"x"}' "http://$KV_V4/v1/completions"
+	from 1 curl -sSN -m 20 -o "$BATS_TEST_TMPDIR/stream" -H 'X-Session-Id: a' \
+		"http://$KV_V4/bytes/200000?framing=chunked&chunk=1000&delay_us=20000" 3>&- &
+	local pid=$!
+	sleep 0.7
+	kv_kill_gateway
+	kv_gateway
+	said 'taken over: 0 connections of clients, 0 to backends'
+	kvs prefix lookup "$hint" | grep -q live
+	wait $pid
+	[ "$(stat -c %s "$BATS_TEST_TMPDIR/stream")" = 200000 ]
+	until_true 15 settled
+	traffic cold -n 100 -c 4
+	all_ok cold
+}
+
+@test "maps of other sizes: said, all requests end, new connections wait" {
+	local before
+	before=$(agent_pid)
+	traffic switch -d 4 -n 10000000 -c 8 --rate 100 --hinted 50 --answer-bytes 500-20000 --delay-us 0-2000
+	sleep 1
+	echo 'max_sessions: 4096' >>"$KV_RUN/kvsteer.yaml"
+	run kvs restart
+	echo "$output"
+	[ "$status" = 0 ]
+	[[ $output == *"laid out otherwise"* && $output == *"with new maps"* ]]
+	ended switch
+	# a connection that was between two requests may be closed just when the next one is sent; each once
+	[ "$(jq '.connect_failed + .hung + .broken - .unanswered' "$KV_RUN/switch.json")" = 0 ]
+	[ "$(jq .unanswered "$KV_RUN/switch.json")" -le 8 ]
+	[ "$(agent_pid)" != "$before" ]
+}
+
+@test "the process that was started is killed: the agent serves, and the next one has one again" {
+	local former agent
+	former=$(gateway_pid)
+	kill -KILL "$former"
+	traffic orphan -n 100 -c 4
+	all_ok orphan
+	kill_agent
+	agent=$(agent_pid)
+	ps -o ppid= -p "$agent" | tr -d ' ' >"$KV_RUN/gateway.pid"
+	[ "$(gateway_pid)" != "$former" ]
+	[ "$(cat "/proc/$(gateway_pid)/comm")" = kvsteerd ]
+	traffic again -n 100 -c 4
+	all_ok again
+}
+
+@test "the end leaves nothing: filters, qdiscs, pins, files, processes" {
+	kv_clean_end
+	[ -z "$(kv_in "$KV_ID-gw" tc qdisc show | grep clsact)" ]
+	[ ! -e "$KV_CTL" ]
+	[ -z "$(find /run/kvsteer -type f -not -name '*.lock')" ]
+	[ -z "$(pgrep -x 'kvsteerd|kvsteer-keeper')" ]
+}
+
+@test "make uninstall leaves nothing of make install" {
+	make -s -C "$KV_ROOT" install DESTDIR="$BATS_TEST_TMPDIR/root" >/dev/null
+	[ -x "$BATS_TEST_TMPDIR/root/usr/local/sbin/kvsteerd" ]
+	make -s -C "$KV_ROOT" uninstall DESTDIR="$BATS_TEST_TMPDIR/root"
+	[ -z "$(find "$BATS_TEST_TMPDIR/root" -not -type d)" ]
+}
