@@ -48,11 +48,11 @@ said() { tail -n "+$((MARK + 1))" "$KV_GW_LOG" | grep -E -- "$1"; }
 
 another_than() { [ "$(agent_pid)" != "$1" ] && kvs -j status | jq -e .agent.alive >/dev/null && [ -S "$KV_CTL" ]; }
 
-# kill_agent [SIGNAL]: and waits for the next one
+# kill_agent: and waits for the next one
 kill_agent() {
 	local agent
 	agent=$(agent_pid)
-	kill "-${1:-KILL}" "$agent"
+	kill -KILL "$agent"
 	until_true 10 another_than "$agent"
 }
 
