@@ -359,6 +359,15 @@ void conn_accept(evutil_socket_t fd, short what, void *arg)
 	}
 }
 
+/* After a client's FIN its connection is not read, and nothing else tells of a RST. */
+static bool conn_reset(const struct conn *c)
+{
+	socklen_t len = sizeof(int);
+	int err = 0;
+
+	return c->eof && !getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &err, &len) && err;
+}
+
 /* Idle time is looked at by one timer for all: a timer per request would cost more. */
 void conn_sweep(struct engine *e)
 {
@@ -369,6 +378,8 @@ void conn_sweep(struct engine *e)
 		next = LIST_NEXT(c, link);
 		if (c->state == CONN_LINGER && now - c->last_ms > LINGER_MS)
 			conn_free(c, "linger");
+		else if (conn_reset(c))
+			conn_free(c, "rst from client");
 		else if (c->state == CONN_READ && !c->in.len && !c->out.len && c->n_requests &&
 			 idle && now - c->last_ms >= idle)
 			conn_free(c, "keep-alive");
