@@ -36,4 +36,12 @@ matrix() {
 	matrix cut --clients "$([ -n "${KV_SOAK:-}" ] && echo 20000 || echo 1000)"
 }
 
+@test "clients that reset where the gateway does not read: a long prefill ends all the same" {
+	matrix gone
+}
+
+@test "a client that sends ahead and closes its side has both answers" {
+	matrix ahead
+}
+
 @test "clean end" { kv_clean_end; }
