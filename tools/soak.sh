@@ -111,9 +111,9 @@ client() {
 		seed=$((SOAK_SEED * 1000 + i * 300 + round))
 		mix=${MIXES[$(((i + round) % ${#MIXES[@]}))]}
 		# shellcheck disable=SC2086 # the mix is several options
-		from "$i" "$KV_OUT/kv-traffic" -j -d $((end - SECONDS < ROUND ? end - SECONDS : ROUND)) --seed "$seed" \
+		from "$i" "$KV_OUT/kv-traffic" -j -v -d $((end - SECONDS < ROUND ? end - SECONDS : ROUND)) --seed "$seed" \
 			--timeout 90 $mix "$KV_V4" "$KV_V6" >"$world/traffic-$i-$round.json" 2>"$world/traffic-$i-$round.err" ||
-			echo "client $i, round $round, kv-traffic --seed $seed $mix: $(head -n 3 "$world/traffic-$i-$round.err" | paste -sd' ')" >>"$world/failed"
+			echo "client $i, round $round, kv-traffic --seed $seed $mix: $(grep -A 2 -m 1 -E 'hung|FOREIGN|wrong|another value' "$world/traffic-$i-$round.err" | paste -sd' ')" >>"$world/failed"
 		round=$((round + 1))
 	done
 }
@@ -249,7 +249,7 @@ leaks() {
 	local open ids fds
 	until_true 30 kv_at_rest 2>/dev/null || true
 	# TIME_WAIT of shifted connections keeps their entries for a minute.
-	until_true 90 no_client_left 2>/dev/null || true
+	until_true 150 no_client_left 2>/dev/null || true
 	open=$(kvs -j status | jq '.upstreams.open')
 	ids=$(map_entries kv_upstream_ids)
 	fds=$(find "/proc/$(agent_pid)/fd" -type l -lname 'socket:*' | wc -l)
@@ -267,7 +267,13 @@ traffic_part() {
 	: >"$world/faults"
 	: >"$world/failed"
 	kv_up $CLIENTS $ENGINES
-	kv_gateway
+	# The RST of a client that gave up may be lost: its idle connection has this long.
+	{
+		kv_config
+		echo "timeouts: {client_idle: 45s}"
+	} >"$KV_RUN/kvsteer.yaml"
+	kv_gateway_with -c "$KV_RUN/kvsteer.yaml"
+	kv_serves "$KV_V4" "$KV_V6"
 	impair_all
 	for ((i = 1; i <= CLIENTS; i++)); do
 		client "$i" "$seconds" &
