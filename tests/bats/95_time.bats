@@ -15,7 +15,10 @@ teardown_file() { kv_down; }
 
 # time_config [TIMEOUTS]
 time_config() {
-	kv_config round-robin >"$KV_RUN/kvsteer.yaml"
+	{
+		echo "max_backends: ${MAX_BACKENDS:-64}"
+		kv_config round-robin
+	} >"$KV_RUN/kvsteer.yaml"
 	[ -z "${1:-}" ] || echo "timeouts: {$1}" >>"$KV_RUN/kvsteer.yaml"
 }
 
@@ -261,7 +264,8 @@ traffic() {
 }
 
 only_backends() {
-	[ "$(kvs -j backend list | jq -r '[.. | objects | .address? // empty | strings] | length')" = $# ]
+	[ "$(kvs -j backend list | jq -r '[.. | objects | select(.address?) | .name] | sort | join(" ")')" = \
+		"$(printf '%s\n' "$@" | sort | paste -sd ' ')" ]
 }
 
 @test "drained, back, removed under load: streams end well, no new request comes" {
@@ -358,7 +362,7 @@ gone_backend() {
 	[ -z "$found" ] || die "$found"
 	cc -shared -fPIC -O1 -o "$KV_RUN/jump.so" "$KV_TOOLS/jump.c" -ldl
 	kv_stop_gateway
-	LD_PRELOAD=$KV_RUN/jump.so ASAN_OPTIONS=$ASAN_OPTIONS:verify_asan_link_order=0 \
+	MAX_BACKENDS=4 LD_PRELOAD=$KV_RUN/jump.so ASAN_OPTIONS=$ASAN_OPTIONS:verify_asan_link_order=0 \
 		time_gateway "probe: 1s"
 	both --first 2
 	for lane in express agent; do all_said $lane 200 1; done
@@ -433,6 +437,22 @@ s = socket.socket(); s.bind(("10.71.1.1", 9009)); s.listen(); time.sleep(60)'
 	for lane in express agent; do all_said $lane 200 1; done
 }
 
+@test "apply: a removed backend keeps its place until its last request has ended" {
+	sed 's/10.72.1.2:8000/10.72.1.2:8011/; s/name: e1,/name: new,/' "$KV_RUN/kvsteer.yaml" >"$BATS_TEST_TMPDIR/a.yaml"
+	kvs backend drain e2
+	PATIENT=
+	patient express --first 2
+	until_true 10 running 1
+	refuses '1 backends to add, room for 0 of max_backends = 4'
+	waited express
+	all_said express 200 1
+	kvs apply "$BATS_TEST_TMPDIR/a.yaml"
+	only_backends new e2 e1-6 e2-6
+	kvs apply "$KV_RUN/kvsteer.yaml"
+	kvs backend undrain e2
+	only_backends e1 e2 e1-6 e2-6
+}
+
 # cannot PATTERN VERB…: refused in one line
 cannot() {
 	local pattern=$1
@@ -449,12 +469,16 @@ cannot() {
 	cannot 'e1: there is one of that name' backend add v4 10.72.1.2:8011 --name e1
 	cannot '10.72.1.2:8000.*backend e1 of service v4' backend add v4 10.72.1.2:8000 --name other
 	cannot '10.71.1.1:8000.*service v4 listens on it' backend add v4 10.71.1.1:8000
-	cannot '10.99.9.9:8000' backend add v4 10.99.9.9:8000
 	cannot 'expected IPV4:PORT' backend add v4 10.72.1.2
-	cannot 'capacity' backend add v4 10.72.1.2:8011 --capacity 0
-	cannot 'rate' backend add v4 10.72.1.2:8011 --rate 1000000001
 	cannot 'name' backend add v4 10.72.1.2:8011 --name 'a b'
 	cannot 'name' backend add v4 10.72.1.2:8011 --name "$(printf 'n%.0s' {1..64})"
+	cannot 'max_backends = 4 are in use' backend add v4 10.72.1.2:8011
+	kvs backend remove e2
+	until_true 5 only_backends e1 e1-6 e2-6
+	cannot '10.99.9.9:8000' backend add v4 10.99.9.9:8000
+	cannot 'capacity' backend add v4 10.72.1.2:8011 --capacity 0
+	cannot 'rate' backend add v4 10.72.1.2:8011 --rate 1000000001
+	kvs backend add v4 10.72.2.2:8000 --name e2
 	cannot 'nope.*none of that name' backend undrain nope
 	only_backends e1 e2 e1-6 e2-6
 }

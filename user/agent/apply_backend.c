@@ -74,7 +74,15 @@ static int backend_ok(struct agent *agent, const struct kv_config_backend *backe
 	ret = value_ok("capacity", backend->capacity, err, errlen);
 	if (!ret)
 		ret = value_ok("rate", backend->rate, err, errlen);
-	return ret ? ret : address_ok(agent->config, backend, err, errlen);
+	if (!ret)
+		ret = address_ok(agent->config, backend, err, errlen);
+	if (ret || backend_free_id(agent) != KV_NONE)
+		return ret;
+	apply_say(err, errlen,
+		  "backend %s: max_backends = %u are in use (one that is removed keeps its place "
+		  "until its last request has ended)",
+		  backend->name, agent->dp.max_backends);
+	return -ENOSPC;
 }
 
 int apply_backend_add(struct agent *agent, const char *service, struct kv_config_backend *backend,

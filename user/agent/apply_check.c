@@ -76,8 +76,7 @@ static int check_ids(struct agent *agent, const struct kv_diff *diff, char *err,
 		if (change->type != KV_CHANGE_BACKEND_REMOVED)
 			continue;
 		id = backend_find(agent, change->old_backend->name);
-		free_ids +=
-			id != KV_NONE && !kv_read_once(agent->dp.backends[id].inflight_requests);
+		free_ids += id != KV_NONE && backend_unused(agent, id);
 	}
 	if (added <= free_ids)
 		return 0;

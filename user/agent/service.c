@@ -182,7 +182,7 @@ void backend_update(struct agent *agent, __u32 id, const struct kv_config_backen
 
 /* The one that has been free for longest: a decision may still be under way that took its former
  * owner, and would find the new one's upstreams. */
-static __u32 backend_free_id(const struct agent *agent)
+__u32 backend_free_id(const struct agent *agent)
 {
 	__u32 best = KV_NONE;
 
@@ -254,6 +254,14 @@ void backend_remove(struct agent *agent, __u32 id)
 	agent->pools[id].removing = true;
 	service_forget_backend(&agent->dp.services[agent->dp.backends[id].service], id);
 	backend_free_if_empty(agent, id);
+}
+
+bool backend_unused(const struct agent *agent, __u32 id)
+{
+	const struct pool *pool = &agent->pools[id];
+
+	return !kv_read_once(agent->dp.backends[id].inflight_requests) && !pool->n_connecting &&
+	       pool->n_open == pool_count_idle(agent, id);
 }
 
 void backend_free_if_empty(struct agent *agent, __u32 id)

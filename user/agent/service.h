@@ -26,6 +26,8 @@ int service_listen(struct agent *agent, const struct kv_config *config, __u32 id
 /* Its listeners close; its clients stay until they end. Its backends are to be removed first. */
 void service_remove(struct agent *agent, __u32 id);
 
+/* KV_NONE: all max_backends are in use. */
+__u32 backend_free_id(const struct agent *agent);
 int backend_add(struct agent *agent, const struct kv_config *config, __u32 service,
 		const struct kv_config_backend *from);
 void backend_update(struct agent *agent, __u32 id, const struct kv_config_backend *from);
@@ -34,6 +36,8 @@ void backend_drain(struct agent *agent, __u32 id);
 void backend_undrain(struct agent *agent, __u32 id);
 /* DRAINING now, FREE when its last request has ended. */
 void backend_remove(struct agent *agent, __u32 id);
+/* Whether it would be FREE at once. */
+bool backend_unused(const struct agent *agent, __u32 id);
 /* Second half of removing, called as time goes by. */
 void backend_free_if_empty(struct agent *agent, __u32 id);
 
