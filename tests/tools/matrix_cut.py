@@ -13,14 +13,14 @@ class Cut(Cell):
     """Leaves somewhere on the way: inside the head, inside the body, before the answer, inside it; of
     the first request or the second, reading or not."""
 
-    def __init__(self, row, rng, number):
+    def __init__(self, row, rng, number, seconds):
         super().__init__(row, rng.choice(MODES), rng.choice(LANES), rng.choice(ACTS[1:]), number)
         self.tag = f"{RUN:x}-{number}"
         self.what = rng.choice(("answer", "answer", "download", "upload", "two"))
         self.kept = rng.random() < 0.3
         self.data = self.bytes(rng)
         self.part = rng.randrange(len(self.data)) if rng.random() < 0.2 else len(self.data)
-        self.start = rng.random() * 4
+        self.start = rng.random() * seconds
         self.stay = rng.choice((0, 0.01, 0.1, 1)) * rng.random()
         self.port = 0
         self.reads = rng.random() < 0.8
@@ -78,7 +78,7 @@ def cut(args, world):
     for r in rows:
         world.fault(r, r.fault)
     rng = random.Random(args.seed)
-    cuts = [Cut(rng.choice(rows), rng, i) for i in range(args.clients)]
+    cuts = [Cut(rng.choice(rows), rng, i, args.clients / 250) for i in range(args.clients)]
 
     lag = Lag()
 
