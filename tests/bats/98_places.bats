@@ -32,7 +32,7 @@ ask() {
 	local case=$1
 	shift
 	kv_in "$KV_ID-$PLACE_CLIENT" python3 "$KV_TOOLS/places.py" --log "$KV_LOG" \
-		--rounds "$([ "${KV_SOAK:-}" = 1 ] && echo 10 || echo 1)" \
+		--rounds "$([ "${KV_SOAK:-}" = 1 ] && echo 4 || echo 1)" \
 		--kvsteer "$KV_BIN/kvsteer --pin $KV_PIN" "$case" "$@" || die "$(tail -n 20 "$KV_GW_LOG")"
 }
 
@@ -179,7 +179,7 @@ narrow() {
 	lacks "ethtool not installed" command -v ethtool
 	place two
 	place_offloads "gro off gso off tso off tx off rx off sg off"
-	both core
+	both core --lane express --lane agent
 	place_offloads "gro on gso off tso off tx on rx on sg on"
 	both core --lane express --lane agent
 	place_offloads "gro off gso on tso on tx off rx off"
@@ -230,6 +230,12 @@ firewalled() {
 	place_serve
 	both core --no-aborts
 	[ "$(dropped)" = "0 0" ] || die "dropped, invalid and others: $(dropped)"
+}
+
+@test "rp_filter, conntrack and a stateful firewall" {
+	lacks "kernel without nf_tables and conntrack, or no nft" has_firewall
+	place_two
+	firewalled
 	# When a client has closed and then resets, engine segments on the way acknowledge a FIN that no
 	# home socket sent: those are invalid, and of no use to anybody.
 	both core --lane express --lane agent
@@ -237,23 +243,19 @@ firewalled() {
 	kv_clean_end
 }
 
-@test "rp_filter, conntrack and a stateful firewall" {
-	lacks "kernel without nf_tables and conntrack, or no nft" has_firewall
-	place_two
-	firewalled
-}
-
 # conntrack sees lent packets on lo, besides the home sockets': two numberings of one connection.
 @test "the same with engines on the gateway, what comes by lo accepted first" {
 	lacks "kernel without nf_tables and conntrack, or no nft" has_firewall
 	place_engines_here
 	firewalled "iif lo accept"
+	kv_clean_end
 }
 
 @test "the same with engines on the gateway and nf_conntrack_tcp_be_liberal" {
 	lacks "kernel without nf_tables and conntrack, or no nft" has_firewall
 	place_engines_here
 	firewalled "" net.netfilter.nf_conntrack_tcp_be_liberal=1
+	kv_clean_end
 }
 
 # netstat HOST NAME: a counter of that host's TCP/IP
