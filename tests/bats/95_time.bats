@@ -8,7 +8,7 @@ load lib
 setup_file() {
 	# Idle connections end after 5 s here, as uvicorn's do.
 	kv_up 2 2 --keep-alive-s 5
-	time_gateway "probe: 1s, connect: 500ms, drain: 1s"
+	time_gateway "probe: 1s, connect: 500ms, drain: 1s, client_idle: 6s"
 }
 
 teardown_file() { kv_down; }
@@ -104,7 +104,7 @@ waited() {
 	risen probes_sent "$probes" 20
 	[ "$(counter pairs_dead_client)" = 0 ]
 	[ "$(counter pairs_dead_backend)" = 0 ]
-	[ -z "${KV_SOAK:-}" ] || again "probe: 1s, connect: 500ms, drain: 1s"
+	[ -z "${KV_SOAK:-}" ] || again "probe: 1s, connect: 500ms, drain: 1s, client_idle: 6s"
 }
 
 # silent c2|e1: that host receives, and answers nothing; talks: as before. IPv4.
@@ -353,6 +353,26 @@ gone_backend() {
 	waited express agent
 	for lane in express agent; do all_said $lane reset 1; done
 	until_true 2 aborted_since "$before" 2
+}
+
+@test "the agent dies: a backend that was down comes back, one that was draining still is" {
+	local agent
+	again "probe: 1s"
+	kvs backend drain e2
+	kill -KILL "$(cat "$KV_RUN/engine-1.pid")"
+	until_true 10 backend_is e1 down
+	agent=$(agent_pid)
+	kill -KILL "$agent"
+	kv_engine 1 --keep-alive-s 5
+	until_true 10 followed "$agent"
+	backend_is e2 draining
+	until_true 15 backend_is e1 up
+	kvs backend undrain e2
+	backend_is e2 up
+}
+
+followed() {
+	[ "$(agent_pid)" != "$1" ] && kvs -j status | jq -e .agent.alive >/dev/null && [ -S "$KV_CTL" ]
 }
 
 @test "clocks that jump: nothing but monotonic time is used" {

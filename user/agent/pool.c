@@ -306,7 +306,12 @@ void pool_ask(struct agent *agent, __u32 id)
 
 void pool_take_over(struct agent *agent, __u32 id)
 {
-	agent->pools[id] = (struct pool){.open = true, .known = true, .expiry = EXPIRY_GUESS};
+	agent->pools[id] = (struct pool){
+		.open = true,
+		.known = true,
+		.away = agent->dp.backends[id].state == KV_BACKEND_DOWN,
+		.expiry = EXPIRY_GUESS,
+	};
 	TAILQ_INIT(&agent->pools[id].waiters);
 }
 
