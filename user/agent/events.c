@@ -12,6 +12,7 @@
 #include "agent/listen.h"
 #include "agent/pool.h"
 #include "agent/relay.h"
+#include "agent/request.h"
 #include "agent/upstream.h"
 #include "common/log.h"
 
@@ -56,6 +57,9 @@ static void event_handle(struct agent *agent, const struct kv_event *event)
 			break;
 		case KV_EVENT_CLIENT_GONE:
 			client_close(c);
+			break;
+		case KV_EVENT_CLOSE_UPSTREAM:
+			request_expect(c);
 			break;
 		case KV_EVENT_RETURNED_CLOSED:
 			if (entry.pair.response.flags & KV_FRAMING_CLOSE || c->close_after)

@@ -382,6 +382,15 @@ static bool request_take(struct client *c, bool held, struct entry_copy *entry)
 	return false;
 }
 
+void request_expect(struct client *c)
+{
+	struct entry_copy entry;
+
+	if (!restart_waits(c->agent) &&
+	    !entry_set_busy(&c->agent->dp, &c->key, c->service, kv_now_ns(), false, &entry))
+		request_start(c, &entry);
+}
+
 void request_next(struct client *c)
 {
 	struct entry_copy entry;

@@ -12,6 +12,9 @@
 /* A client that is IDLE has become readable, or has sent bytes ahead (pipelining). */
 void request_begin(struct client *c);
 void request_next(struct client *c);
+/* The kernel has forgotten a lend, and the client will send its request again: to us, who count how
+ * often it is tried, and where. Unless the kernel is faster. */
+void request_expect(struct client *c);
 void request_read(struct client *c);
 /* Whether what a client reads next of a body finds room: -EDQUOT: not at its address, -ENOMEM: not
  * in the agent. */
