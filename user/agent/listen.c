@@ -10,6 +10,7 @@
 #include "agent/client.h"
 #include "agent/handover.h"
 #include "agent/listen.h"
+#include "agent/pool.h"
 #include "common/cleanup.h"
 #include "common/log.h"
 
@@ -40,6 +41,8 @@ static void listen_pause(struct listener *listener, int err)
 		      : "the kernel has no memory for sockets (net.ipv4.tcp_mem)");
 	event_del(&listener->event);
 	listener->paused = true;
+	if (files)
+		pools_spare(listener->agent);
 }
 
 /* Up to n of them. */

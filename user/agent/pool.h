@@ -39,6 +39,8 @@ void pool_has(struct agent *agent, __u32 id, __u32 slot);
 void pool_close(struct agent *agent, __u32 id);
 /* Closes idle upstreams; true when there is no upstream left, or only ones that are closing. */
 bool pool_close_idle(struct agent *agent, __u32 id);
+/* No file is left for a client: idle upstreams beyond the least give theirs back. */
+void pools_spare(struct agent *agent);
 /* Opens, closes, serves those who wait. */
 void pool_tick(struct agent *agent, __u64 now_ns);
 /* Whether the next tick should come soon. */
