@@ -326,7 +326,7 @@ jq -n --argjson minutes "$SOAK_MINUTES" --argjson seed "$SOAK_SEED" --arg commit
 		requests: $traffic.requests, ok: $traffic.ok, aborted_by_client: $traffic.aborted, connections: $traffic.connections,
 		bytes: ($traffic.bytes_sent + $traffic.bytes_received),
 		faults: $faults, network: $network,
-		errors: {broken: $traffic.broken, refused: $traffic.refused, connect_failed: $traffic.connect_failed, hung: $traffic.hung,
+		errors: {broken: $traffic.broken, truncated: $traffic.truncated, refused: $traffic.refused, connect_failed: $traffic.connect_failed, hung: $traffic.hung,
 			foreign_bytes: $traffic.foreign_bytes, wrong_bytes: $traffic.wrong_bytes, engine_foreign: $traffic.engine_foreign},
 		leaks: $leaks, agent_rss_kb: $rss, bats: $bats,
 		problems: ($problems | split("\n") | map(select(. != "")))}' >.output/soak.json

@@ -54,6 +54,7 @@ all_well() {
 	for name in "$@"; do
 		echo "$name: $(cat "$BATS_TEST_TMPDIR/$name")"
 		[ "$(cat "$BATS_TEST_TMPDIR/$name.code")" = 0 ] || bad=1
+		[ "$(tail -n 1 "$BATS_TEST_TMPDIR/$name" | jq .broken)" = 0 ] || bad=1
 	done
 	for i in 1 2 3; do
 		[ "$(engine_metric "$i" kv_engine_foreign_bytes)" = 0 ] || die "engine $i got foreign bytes" || bad=1

@@ -88,7 +88,8 @@ int traffic_report(const struct traffic_options *o, struct traffic_result *r)
 		{"aborted", r->aborted},
 		{"half_closed", r->half_closed},
 		{"broken", r->broken},
-		{"unanswered", r->unanswered},
+		{"unanswered", r->unanswered}, /* of the broken ones: without any byte */
+		{"truncated", r->truncated},   /* … close-delimited, and too short */
 		{"failed", r->failed},
 		{"foreign_bytes", r->foreign_bytes},
 		{"wrong_bytes", r->wrong_bytes},

@@ -87,8 +87,8 @@ bool traffic_tag_read(uint64_t tag, uint32_t *ret_seed, uint32_t *ret_index);
 /* ---- results (report.c) ------------------------------------------------------ */
 
 struct traffic_result {
-	uint64_t requests, ok, aborted, half_closed, broken, unanswered, hung, connect_failed,
-		connections;
+	uint64_t requests, ok, aborted, half_closed, broken, unanswered, truncated, hung,
+		connect_failed, connections;
 	uint64_t failed; /* requests whose answer was foreign or wrong */
 	uint64_t refused[600];
 	uint64_t foreign_bytes, wrong_bytes, engine_foreign;
