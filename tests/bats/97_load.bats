@@ -170,6 +170,19 @@ KINDS+=,half-body,half-body,half-body,half-body,express-body,unread,unread-agent
 	[ "$(counter agent_request_timeout)" = 400 ]
 }
 
+@test "clients that read nothing: little is held for them, and not for ever" {
+	local held
+	gateway 'timeouts: {response: 4s}'
+	slow -n 60 --kinds unread,unread-agent --answer 8000000
+	held=$(agent_says memory_bytes)
+	echo "held: $held"
+	[ "$held" -le $((60 * 256 * 1024 + 60 * 1024)) ]
+	until_true 30 eval '[ "$(kvs -j status | jq ".upstreams.lent + .upstreams.relay")" = 0 ]'
+	ended '[.kinds[] | . == {"reset": 30}] | all'
+	until_true 5 eval '[ "$(agent_says memory_bytes)" = 0 ]'
+	fine "$(traffic -n 100)"
+}
+
 @test "a client address has its own limits" {
 	local out
 	gateway 'limits: {clients_per_address: 20, memory_per_address: 2MiB, body: 1MiB}'
