@@ -5,10 +5,12 @@
 
 load lib
 
+QUICK="probe: 1s, connect: 500ms, drain: 1s, client_idle: 6s"
+
 setup_file() {
 	# Idle connections end after 5 s here, as uvicorn's do.
 	kv_up 2 2 --keep-alive-s 5
-	time_gateway "probe: 1s, connect: 500ms, drain: 1s, client_idle: 6s"
+	time_gateway "$QUICK"
 }
 
 teardown_file() { kv_down; }
@@ -104,7 +106,7 @@ waited() {
 	risen probes_sent "$probes" 20
 	[ "$(counter pairs_dead_client)" = 0 ]
 	[ "$(counter pairs_dead_backend)" = 0 ]
-	[ -z "${KV_SOAK:-}" ] || again "probe: 1s, connect: 500ms, drain: 1s, client_idle: 6s"
+	[ -z "${KV_SOAK:-}" ] || again "$QUICK"
 }
 
 # silent c2|e1: that host receives, and answers nothing; talks: as before. IPv4.
@@ -310,11 +312,11 @@ gone_backend() {
 	kvs -j backend list | jq -e --arg n "$1" '[.. | objects | select(.name? == $n)] | length == 0' >/dev/null
 }
 
-@test "an engine that never answers, one that stops inside its answer" {
-	local lane
+@test "an engine that never answers, one that stops inside its answer; no probes where they are off" {
+	local lane probes
+	time_config "response: 2s, probe: 0s"
 	kvs apply "$KV_RUN/kvsteer.yaml"
-	sed -i 's/probe: 1s/response: 2s, probe: 0s/' "$KV_RUN/kvsteer.yaml"
-	kvs apply "$KV_RUN/kvsteer.yaml"
+	probes=$(counter probes_sent)
 	PATIENT=
 	for lane in express agent; do
 		patient $lane --first 60
@@ -326,17 +328,22 @@ gone_backend() {
 		all_said $lane-stream reset 1
 	done
 	until_true 2 idle
+	[ "$(counter probes_sent)" = "$probes" ]
 }
 
 @test "SIGTERM: idle connections are closed, what lasts longer than timeouts.drain is broken off" {
 	local before pid
+	time_config "$QUICK"
+	kvs apply "$KV_RUN/kvsteer.yaml"
 	before=$(aborted)
 	from 1 python3 - "$KV_TOOLS" "${KV_V4%:*}" >"$BATS_TEST_TMPDIR/idle" 2>&1 3>&- <<-'PY' &
 		import sys
 		sys.path.insert(0, sys.argv[1])
 		from kvhttp import Conn, request
 		conn = Conn((sys.argv[2], 8000))
-		conn.send(request("GET", "/health"))
+		# probed meanwhile, which must not keep the next agent from listening
+		conn.send(request("POST", "/v1/completions?tagged=%016x&first_us=2500000" % 7, b"",
+		                  [("X-Session-Id", "x")]))
 		print(conn.read().status, flush=True)
 		print("closed" if conn.ended(10) else "open", flush=True)
 	PY
