@@ -11,14 +11,14 @@ usage: tools/kernels.sh [6.1] [6.12]     both if none is named
 One line per kernel: its version, programs, what the verifier walked, and how long all took; one per
 place that the core test ran in. Exits 1 if a program does not verify or run, or the core test fails.
 Logs: .output/kernels/VERSION.log.
-Environment: SECONDS_MAX (300, for one machine), V=1 (its whole output).
+Environment: SECONDS_MAX (360, for one machine), V=1 (its whole output).
 TEXT
 }
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
 out=.output/kernels
-limit=${SECONDS_MAX:-300}
+limit=${SECONDS_MAX:-360}
 
 die() {
 	echo "kernels: $*" >&2
@@ -141,7 +141,7 @@ summary() {
 			printf "%-28s %d programs verified, %6d insns in %.1f s, ", release, n, insns, ms / 1000
 			if (done) printf "loaded in %.1f s, %d ran: ok\n", load, ran
 			else printf "FAILED:%s\n", bad ? bad : " did not come to its end"
-			for (i = 1; i <= places; i++) printf "%-28s core test in place %s: ok\n", release, place[i]
+			for (i = 1; i <= places; i++) printf "%-28s traffic in place %s: ok\n", release, place[i]
 			exit !done
 		}' "$2"
 }

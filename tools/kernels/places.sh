@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 # Inside the virtual machine: the core test of tests/tools/places.py in some places of
-# tests/places.bash, those first that the kernel of most test hosts lacks the devices for.
+# tests/places.bash: also those that the test host's kernel may lack the devices for.
 # One line each: "run PLACE ok …" or "run PLACE FAIL: …".
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
@@ -35,14 +35,16 @@ ask() {
 		fail "${*: -5}"
 }
 
-# run PLACE OPTION-OF-CORE…
+# run "PLACE ARGUMENT…" CASE OPTION…: of places.py
 run() {
 	local engine gateway start=$SECONDS
-	place=$1
+	place=${1/ /-}
+	local words
+	read -ra words <<<"$1"
 	shift
 	: >"/tmp/$place.out"
 	: >/tmp/kvsteerd.out
-	"place_$place" >>"/tmp/$place.out" 2>&1 || fail "cannot be laid out"
+	"place_${words[0]}" "${words[@]:1}" >>"/tmp/$place.out" 2>&1 || fail "cannot be laid out"
 	# not by kv_in: $! must be the command itself
 	nsenter --net="/run/netns/$KV_ID-$PLACE_ENGINE" kv-engine --log $LOG --keep-alive-s 60 \
 		--listen "$PLACE_ENGINE4:8100" --name e1 --listen "[$PLACE_ENGINE6]:8100" --name e1-6 \
@@ -53,7 +55,7 @@ run() {
 	nsenter --net="/run/netns/$KV_ID-gw" kvsteerd -c /tmp/kvsteer.yaml >/tmp/kvsteerd.out 2>&1 &
 	gateway=$!
 	started 60 /tmp/kvsteerd.out 'ready: 2 of 2'
-	ask core --to "$PLACE_AT4:8000" --to "[$PLACE_AT6]:8000" "$@"
+	ask "$@" --to "$PLACE_AT4:8000" --to "[$PLACE_AT6]:8000"
 	kill $gateway
 	wait $gateway || fail "kvsteerd does not end well"
 	kill $engine
@@ -62,6 +64,9 @@ run() {
 	echo "run $place ok, $((SECONDS - start)) s"
 }
 
-run two
-run vlan --most 70000
-run bond --most 70000
+run two core --lane express --lane agent
+run vlan core --most 70000 --lane express --lane agent
+run bond core --most 70000 --lane express --lane agent
+run engines_here core --most 70000 --lane express --lane agent
+run "path c" download --lane express
+run "path e" upload --lane express
