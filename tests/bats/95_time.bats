@@ -245,7 +245,7 @@ traffic() {
 
 @test "backends come and go 50 times a second: every request is answered" {
 	local i port seconds=${KV_SOAK:+60} churn=()
-	: "${seconds:=8}"
+	: "${seconds:=6}"
 	need kv-traffic
 	kvs apply "$KV_RUN/kvsteer.yaml"
 	for i in 1 2; do
@@ -260,7 +260,7 @@ traffic() {
 	wait $pid || { cat "$BATS_TEST_TMPDIR"/traffic*; false; }
 	cat "$BATS_TEST_TMPDIR"/{traffic,churn}
 	jq -e --argjson s "$seconds" '.added >= $s * 40' "$BATS_TEST_TMPDIR/churn"
-	jq -e '.ok == .requests and .ok > 500' "$BATS_TEST_TMPDIR/traffic"
+	jq -e '.ok == .requests and .ok > 300' "$BATS_TEST_TMPDIR/traffic"
 	until_true 5 idle
 	until_true 5 only_backends e1 e1-6 e2-6
 }
