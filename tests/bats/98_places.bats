@@ -129,6 +129,14 @@ has_link() {
 	kv_clean_end
 }
 
+@test "a client with a smaller MTU than the gateway's interface: served by the agent" {
+	place_two
+	ip -n "$KV_ID-c1" link set eth0 mtu 1400
+	place_serve
+	both core --lane express --lane agent --most 70000 --expect none --why agent_mss
+	kv_clean_end
+}
+
 # path_mtu HOST ADDRESS: what that host has learned of the path's MTU
 path_mtu() {
 	ip -n "$KV_ID-$1" route get "$2" | sed -n 's/.* mtu \([0-9]*\).*/\1/p'
