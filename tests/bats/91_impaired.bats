@@ -92,7 +92,7 @@ traffic() {
 @test "clients' side: 5 % lost, 20 % reordered, duplicates" {
 	impair "c1 c2" --loss 5 --reorder 20 --duplicate 2
 	traffic 1 6000
-	traffic 2 2500
+	traffic 2 2300
 	[ "$(impaired c1 lost)" -gt 1000 ]
 	[ "$(impaired c1 reordered)" -gt 4000 ]
 }
@@ -100,7 +100,7 @@ traffic() {
 @test "engines' side: the same" {
 	impair "e1 e2" --loss 5 --reorder 20 --duplicate 2
 	traffic 1 5000
-	traffic 2 1500
+	traffic 2 1300
 	[ "$(impaired e1 lost)" -gt 1000 ]
 }
 
@@ -112,8 +112,8 @@ traffic() {
 
 @test "segments of any size, reordered" {
 	impair "c1 c2 e1 e2" --cut 1-1400 --reorder 10
-	traffic 1 500
-	traffic 2 500
+	traffic 1 300
+	traffic 2 300
 	[ "$(impaired c2 cut)" -gt 100 ]
 }
 
@@ -132,11 +132,12 @@ traffic() {
 	[ "$(impaired e1 corrupted)" -gt 50 ]
 }
 
+# 31 ms: TCP probes a closed window after 200, 400, 800 … ms, never at the same moment of a period.
 @test "windows closed now and then" {
-	impair "c1 c2" --zero-window 5/20
+	impair "c1 c2" --zero-window 7/24
 	traffic 1 300
 	clear_all
-	impair "e1 e2" --zero-window 5/20
+	impair "e1 e2" --zero-window 7/24
 	traffic 1 300 --request-bytes 0-100000
 	[ "$(impaired e1 zero_window)" -gt 10 ]
 }
@@ -164,7 +165,7 @@ traffic() {
 
 # speed TARGET OPTION…: bytes a second of large answers
 speed() {
-	from 1 "$KV_OUT/kv-traffic" -j -x -d 1 -c 4 --seed 1 --timeout 30 --keep-alive 1000 \
+	from 1 "$KV_OUT/kv-traffic" -j -x -d 0.8 -c 4 --seed 1 --timeout 30 --keep-alive 1000 \
 		--hinted 100 --request-bytes 0-500 --answer-bytes 30000-100000 "${@:2}" "$1" |
 		jq '.bytes_received / .seconds'
 }
@@ -175,13 +176,13 @@ compare() {
 	impair "$2" --loss 1
 	: >"$BATS_TEST_TMPDIR/plain"
 	: >"$BATS_TEST_TMPDIR/kvsteer"
-	for ((i = 0; i < 3; i++)); do
+	for ((i = 0; i < 5; i++)); do
 		speed 10.72.3.2:8000 --framing "$3" >>"$BATS_TEST_TMPDIR/plain"
 		speed "$KV_SPEED" --framing "$3" >>"$BATS_TEST_TMPDIR/kvsteer"
 	done
 	clear_all
 	ratio=$(jq -ns --slurpfile p "$BATS_TEST_TMPDIR/plain" --slurpfile k "$BATS_TEST_TMPDIR/kvsteer" \
-		'($k | sort | .[1]) / ($p | sort | .[1])')
+		'($k | sort | .[2]) / ($p | sort | .[2])')
 	printf '# 1 %% lost on the %s side, %s: %.2f of plain forwarding\n' "$1" "$3" "$ratio" >&3
 	jq -ne --argjson r "$ratio" '$r >= 0.8' >/dev/null
 }

@@ -23,10 +23,10 @@ static const char usage[] =
 	"                 [--spare-syn]\n"
 	"       kv-impair show DEV [-j]\n"
 	"       kv-impair detach DEV\n"
-	"What is decided follows from the seed and the packet's number. A reordered packet is "
-	"held\n"
-	"for up to --hold-us (1000). --zero-window: closed for so long, open for so long, in "
-	"turn.\n"
+	"What is decided follows from the seed and the packet's number.\n"
+	"--hold-us: a reordered packet is held for up to this long (1000).\n"
+	"--zero-window: closed for so long, open for so long, in turn.\n"
+	"--spare-syn: a lost SYN costs a second and more, beside which nothing else is seen.\n"
 	"attach prints the pid of the process that holds packets, where one is needed.\n";
 
 static const char *const kinds[IMPAIR_KINDS] = {
