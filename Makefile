@@ -210,6 +210,7 @@ install: all
 	for u in packaging/systemd/*.in; do n=$${u##*/}; \
 		install -Dm644 /dev/null $(DESTDIR)$(PREFIX)/lib/systemd/system/$${n%.in}; \
 		sed 's|@PREFIX@|$(PREFIX)|' $$u >$(DESTDIR)$(PREFIX)/lib/systemd/system/$${n%.in}; done
+	install -Dm644 packaging/systemd/kvsteerd.socket $(DESTDIR)$(PREFIX)/lib/systemd/system/kvsteerd.socket
 	install -Dm644 packaging/sysusers/kvsteer.conf $(DESTDIR)$(PREFIX)/lib/sysusers.d/kvsteer.conf
 	for m in docs/man/*.[1358]; do s=$${m##*.}; \
 		install -Dm644 $$m $(DESTDIR)$(PREFIX)/share/man/man$$s/$${m##*/}; done
@@ -219,7 +220,7 @@ uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/sbin/kvsteerd $(DESTDIR)$(PREFIX)/bin/kvsteer \
 		$(DESTDIR)$(PREFIX)/lib/libkvsteer.a $(DESTDIR)$(PREFIX)/lib/libkvsteer.so* \
 		$(DESTDIR)$(PREFIX)/include/kvsteer.h $(DESTDIR)$(PREFIX)/lib/pkgconfig/kvsteer.pc
-	rm -f $(DESTDIR)$(PREFIX)/lib/sysusers.d/kvsteer.conf
+	rm -f $(DESTDIR)$(PREFIX)/lib/sysusers.d/kvsteer.conf $(DESTDIR)$(PREFIX)/lib/systemd/system/kvsteerd.socket
 	for u in packaging/systemd/*.in; do n=$${u##*/}; \
 		rm -f $(DESTDIR)$(PREFIX)/lib/systemd/system/$${n%.in}; done
 	for m in docs/man/*.[1358]; do s=$${m##*.}; \

@@ -157,7 +157,8 @@ begun() {
 	local agent
 	agent=$(agent_pid)
 	kill -STOP "$agent"
-	traffic stopped -n 400 -c 8 --hinted 100 --keep-alive 1000 --answer-bytes 500-5000 --framing length,chunked,sse
+	# no more at a time than any backend has idle upstreams at least
+	traffic stopped -n 300 -c 2 --hinted 100 --keep-alive 1000 --answer-bytes 500-5000 --framing length,chunked,sse
 	all_ok stopped || { kill -CONT "$agent"; return 1; }
 	kill -CONT "$agent"
 	[ "$(agent_pid)" = "$agent" ]
@@ -285,6 +286,27 @@ begun() {
 	[ "$(jq '.connect_failed + .hung + .broken - .unanswered' "$KV_RUN/switch.json")" = 0 ]
 	[ "$(jq .unanswered "$KV_RUN/switch.json")" -le 8 ]
 	[ "$(agent_pid)" != "$before" ]
+}
+
+# A stand-in plays systemd: this machine's first process is another.
+@test "under a service manager: its listener, and a restart that keeps every connection there" {
+	kv_stop_gateway
+	kv_start "$KV_ID-gw" "$KV_GW_LOG" python3 -u "$KV_TOOLS/manager.py" "$KV_V4" "$KV_RUN" \
+		"$KV_BIN/kvsteerd" -c "$KV_RUN/kvsteer.yaml"
+	echo "$KV_STARTED" >"$KV_RUN/gateway.pid"
+	kv_serves "$KV_V4" "$KV_V6"
+	streams 4 6
+	traffic managed -d 4 -n 10000000 -c 16 --rate 200 --hinted 50 --answer-bytes 500-20000 --delay-us 0-2000
+	sleep 1
+	kill -USR1 "$(gateway_pid)" # systemctl restart
+	until_true 20 said '^forgot [1-9]'
+	said 'taken over: [1-9]'
+	all_ok managed
+	streams_ok
+	kv_stop_gateway # systemctl stop
+	said 'draining'
+	[ ! -e "$KV_PIN" ]
+	kv_gateway
 }
 
 @test "the process that was started is killed: the agent serves, and the next one has one again" {

@@ -14,6 +14,7 @@
 #include "agent/hasher.h"
 #include "agent/handover.h"
 #include "agent/listen.h"
+#include "agent/manager.h"
 #include "agent/pool.h"
 #include "agent/privileges.h"
 #include "agent/restart.h"
@@ -63,6 +64,12 @@ static void on_terminate(evutil_socket_t fd, short what, void *arg)
 	(void)fd, (void)what;
 	if (agent->draining && restart_anew(agent))
 		listen_close_all(agent);
+	if (restart_stores(agent))
+		return;
+	if (!agent->draining && !restart_waits(agent) && manager_restarts()) {
+		restart_by_manager(agent);
+		return;
+	}
 	restart_cancel(agent);
 	keeper_ending(&agent->keeper);
 	if (!agent->draining)
@@ -206,6 +213,8 @@ static int open_services(struct agent *agent)
 		err = agent->dp.taken_over ? take_over(agent) : start_anew(agent);
 	if (!err)
 		handover_sockets_close(agent);
+	if (!err && agent->keeper.why == KEEPER_MANAGER)
+		manager_forget();
 	return err;
 }
 

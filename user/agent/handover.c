@@ -36,7 +36,7 @@ static void end_repair(int fd)
 	}
 }
 
-static int sockets_find(struct handover_sockets *sockets)
+int handover_sockets_find(struct handover_sockets *sockets)
 {
 	_cleanup_closedir_ DIR *dir = opendir("/proc/self/fd");
 	const struct dirent *entry;
@@ -82,7 +82,9 @@ static void close_socket(int *fd)
 
 	if (*fd < 0)
 		return;
-	setsockopt(*fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
+	/* A listener may have another descriptor, and what it accepts inherits from it. */
+	if (!is_listening(*fd))
+		setsockopt(*fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
 	close(*fd);
 	*fd = -1;
 }
@@ -161,7 +163,7 @@ int handover_open(struct agent *agent)
 	TAILQ_INIT(&h->orphans);
 	TAILQ_INIT(&h->died);
 	h->since_ns = kv_now_ns();
-	return agent->keeper.why == KEEPER_FRESH ? 0 : sockets_find(&h->sockets);
+	return agent->keeper.why == KEEPER_FRESH ? 0 : handover_sockets_find(&h->sockets);
 }
 
 void handover_close(struct agent *agent)

@@ -41,6 +41,8 @@ struct handover {
 	struct handover_charge over[KV_MAX_BACKENDS];
 };
 
+/* All TCP sockets that this process has. */
+int handover_sockets_find(struct handover_sockets *sockets);
 /* Finds inherited sockets. */
 int handover_open(struct agent *agent);
 void handover_close(struct agent *agent);

@@ -24,7 +24,7 @@
 #include "common/log.h"
 
 #define ENV_PATH "KVSTEERD_PATH"
-/* "crash FAILURES CONFIG-FD", "restart FAILURES CONFIG-FD PROGRAM-FD", "manager" */
+/* "crash FAILURES CONFIG-FD", "restart FAILURES CONFIG-FD PROGRAM-FD" */
 #define ENV_WHY "KVSTEERD_START"
 #define FAILURES_MAX 5
 #define FAILURE_DELAY_MS 200 /* twice as long after each */
@@ -48,9 +48,7 @@ static void read_why(struct keeper *keeper)
 	keeper->before_fd = -1;
 	if (!text)
 		return;
-	if (!strcmp(text, "manager"))
-		keeper->why = KEEPER_MANAGER;
-	else if (sscanf(text, "crash %d %d", &keeper->failures, &keeper->config_fd) == 2)
+	if (sscanf(text, "crash %d %d", &keeper->failures, &keeper->config_fd) == 2)
 		keeper->why = KEEPER_CRASH;
 	else if (sscanf(text, "restart %d %d %d", &keeper->failures, &keeper->config_fd,
 			&keeper->before_fd) == 3)

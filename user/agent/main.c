@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 #include "agent/agent.h"
@@ -77,6 +78,9 @@ int main(int argc, char **argv)
 		kv_err("cannot begin: %s", strerror(errno));
 		return EXIT_FAILURE;
 	}
+	/* Sockets of units, and those that an agent before has left there. */
+	if (keeper.why == KEEPER_FRESH && sd_listen_fds(true) > 0)
+		keeper.why = KEEPER_MANAGER;
 	config = config_of_before(&keeper);
 	if (!config)
 		config = options_config(&options);

@@ -13,6 +13,8 @@
 #include "agent/client.h"
 #include "agent/clock.h"
 #include "agent/entry.h"
+#include "agent/handover.h"
+#include "agent/manager.h"
 #include "agent/relay.h"
 #include "agent/restart.h"
 #include "common/log.h"
@@ -22,7 +24,7 @@
 #define CHECK_WORD "takeover:"
 
 struct restart {
-	enum { RESTART_NONE, RESTART_CHECK, RESTART_WAIT, RESTART_ANEW } state;
+	enum { RESTART_NONE, RESTART_CHECK, RESTART_WAIT, RESTART_STORE, RESTART_ANEW } state;
 	char program[KEEPER_PATH];
 	pid_t check;
 	struct event output;
@@ -86,6 +88,23 @@ static void wait_begin(struct agent *agent)
 	sd_notify(0, "STATUS=restarting");
 }
 
+/* Maps stay pinned, and programs attached: the kernel serves until the next agent is there. */
+static void store(struct agent *agent)
+{
+	struct handover_sockets sockets = {};
+	int err = handover_sockets_find(&sockets);
+
+	keeper_ending(&agent->keeper);
+	if (!err)
+		err = manager_store(sockets.fd, sockets.n);
+	if (err)
+		kv_err("the service manager does not take the sockets: %s: connections end",
+		       strerror(-err));
+	else
+		kv_info("the service manager has %zu sockets", sockets.n);
+	free(sockets.fd);
+}
+
 static void wait_tick(struct agent *agent, __u64 now_ns)
 {
 	struct restart *r = agent->restart;
@@ -100,8 +119,24 @@ static void wait_tick(struct agent *agent, __u64 now_ns)
 		return;
 	if (n)
 		kv_warn("restart: %u requests in hand did not end in time", n);
-	keeper_restart(&agent->keeper, r->program);
+	if (r->state == RESTART_STORE)
+		store(agent);
+	else
+		keeper_restart(&agent->keeper, r->program);
 	_exit(EXIT_SUCCESS);
+}
+
+void restart_by_manager(struct agent *agent)
+{
+	if (!agent->restart)
+		agent->restart = calloc(1, sizeof(*agent->restart));
+	if (!agent->restart)
+		return;
+	agent->restart->state = RESTART_STORE;
+	agent->restart->from_ns = 0;
+	agent->restart->until_ns = kv_now_ns() + agent->config->timeouts.drain_ms * MS;
+	kv_info("restart: the service manager gets the sockets when what is in hand has ended");
+	clock_hurry(agent);
 }
 
 /* ---- asking -------------------------------------------------------------------------- */
@@ -301,7 +336,13 @@ const char *restart_program(const struct agent *agent)
 
 bool restart_waits(const struct agent *agent)
 {
-	return agent->restart && agent->restart->state == RESTART_WAIT;
+	return agent->restart &&
+	       (agent->restart->state == RESTART_WAIT || agent->restart->state == RESTART_STORE);
+}
+
+bool restart_stores(const struct agent *agent)
+{
+	return agent->restart && agent->restart->state == RESTART_STORE;
 }
 
 bool restart_anew(const struct agent *agent)

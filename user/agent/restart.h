@@ -22,11 +22,16 @@ typedef void (*restart_fn)(void *context, const char *err, bool new_maps);
  * returned; else one line is in err. */
 int restart_begin(struct agent *agent, const char *program, restart_fn fn, void *context, char *err,
 		  size_t errlen);
+/* The service manager is going to start the next one: as restart_begin, without asking, and the
+ * manager is given the sockets. */
+void restart_by_manager(struct agent *agent);
 /* Who waits for the answer has gone. */
 void restart_forget(struct agent *agent, const void *context);
 const char *restart_program(const struct agent *agent);
 /* The agent is to end for good. */
 void restart_cancel(struct agent *agent);
+/* The service manager has asked for it: it will ask again by SIGKILL. */
+bool restart_stores(const struct agent *agent);
 /* No new request is read. */
 bool restart_waits(const struct agent *agent);
 /* The agent ends to be followed by one with new maps: listeners stay open. */
