@@ -75,7 +75,7 @@ streams() {
 			"http://$KV_V4/$url&delay_us=100000" 3>&- &
 		STREAMS+=($!)
 	done
-	until_true 10 all_lent "$1"
+	until_true 15 all_lent "$1"
 }
 
 all_lent() {
@@ -94,7 +94,7 @@ streams_ok() {
 
 @test "kill -9 again and again: no lent stream breaks" {
 	local i
-	streams 16 $((TIMES + 2))
+	streams 16 $((TIMES + 4))
 	for ((i = 0; i < TIMES; i++)); do
 		kill_agent
 		sleep 0.2
@@ -137,7 +137,7 @@ streams_ok() {
 
 @test "kill -9 of agents that have only just begun" {
 	local agent i
-	streams 8 6
+	streams 8 10
 	for ((i = 0; i < 3; i++)); do
 		agent=$(pgrep -P "$(gateway_pid)" -x kvsteerd)
 		kill -KILL "$agent"
@@ -295,7 +295,7 @@ begun() {
 		"$KV_BIN/kvsteerd" -c "$KV_RUN/kvsteer.yaml"
 	echo "$KV_STARTED" >"$KV_RUN/gateway.pid"
 	kv_serves "$KV_V4" "$KV_V6"
-	streams 4 6
+	streams 4 10
 	traffic managed -d 4 -n 10000000 -c 16 --rate 200 --hinted 50 --answer-bytes 500-20000 --delay-us 0-2000
 	sleep 1
 	kill -USR1 "$(gateway_pid)" # systemctl restart
