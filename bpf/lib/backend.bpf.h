@@ -189,6 +189,11 @@ KV_INLINE void kv_backend_commit(struct kv_client *c, const struct kv_packet *p,
 		kv_drop(s, KV_CNT_drop_unsent_ack);
 		return;
 	}
+	/* Said before the backend had a byte of the request: it is no answer to it. */
+	if (p->payload_len && pair->head_len && !kv_seq_after(cack, pair->req_start)) {
+		kv_backend_failed(c, s);
+		return;
+	}
 	pair->req_acked = kv_seq_max(pair->req_acked, kv_seq_min(cack, pair->req_sent));
 	if (tsval && (__s32)(tsval - pair->backend_tsval) > 0)
 		pair->backend_tsval = tsval;

@@ -49,8 +49,11 @@ KV_INLINE void kv_client_payload(struct kv_pair *pair, const struct kv_packet *p
 	__u32 end = p->seq + p->payload_len;
 
 	if (kv_seq_before(p->seq, pair->req_start)) {
-		/* keep-alive probe, or bytes from before this request: for their ack alone */
-		kv_drop(s, KV_CNT_drop_stale);
+		/* A keep-alive with its byte, or bytes from before this request again: the backend
+		 * knows nothing of them, but to an empty segment from there it answers. */
+		if (kv_seq_after(end, pair->req_start))
+			kv_drop(s, KV_CNT_drop_stale);
+		s->keep = 0;
 		return;
 	}
 	if (kv_seq_after(end, pair->req_end)) {
@@ -124,6 +127,8 @@ KV_INLINE void kv_client_step(struct kv_client *c, const struct kv_packet *p, __
 	}
 	if (p->payload_len)
 		kv_client_payload(pair, p, s);
+	else if (p->flags & KV_FIN && kv_seq_after(p->seq, pair->req_end))
+		kv_drop(s, KV_CNT_drop_early_request); /* behind a next request, dropped too */
 	if (p->flags & KV_FIN && s->verdict != KV_V_DROP && s->keep == p->payload_len) {
 		pair->fin_seq = p->seq + p->payload_len;
 		pair->seen |= KV_SEEN_CLIENT_FIN;

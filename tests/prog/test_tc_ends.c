@@ -188,6 +188,45 @@ static void test_challenge_answered(void)
 	DONE(0, KV_EVENT_RESET_CLIENT, KV_CLIENT_AGENT);
 }
 
+/* Bytes that the backend sent before it had any of the request: the end of what an earlier client
+ * asked for, or noise. The client asks again, and another connection serves it. */
+static void test_answer_to_nothing(void)
+{
+	struct packet p;
+
+	flow_begin();
+	BEGIN(0);
+	p = segment(&flow.u[0], PSH, ANSWER, LEN(ANSWER));
+	p.ack = flow.u[0].base_ack;
+	send_from(&flow.u[0], &p);
+	DROPPED();
+	COUNTED(N(retry_forgotten, 1));
+	DONE(0, KV_EVENT_CLOSE_UPSTREAM, KV_CLIENT_HOME);
+	flow.c.seq -= LEN(GET);
+	BEGIN(1);
+}
+
+/* A client that has sent its next request too early, and then its end. */
+static void test_fin_behind_early_request(void)
+{
+	struct packet p;
+
+	flow_begin();
+	BEGIN(0);
+	p = segment(&flow.c, PSH, GET, LEN(GET));
+	send_from(&flow.c, &p);
+	DROPPED();
+	p = segment(&flow.c, FIN, NULL, 0);
+	p.seq += LEN(GET);
+	send_from(&flow.c, &p);
+	DROPPED();
+	COUNTED(N(drop_early_request, 2));
+	CHECK(!(client_entry().pair.seen & KV_SEEN_CLIENT_FIN));
+	BACKEND_SAYS(0, ANSWER, LEN(ANSWER));
+	COUNTED(TO_CLIENT_N(1, LEN(ANSWER)));
+	RETURNS(0);
+}
+
 /* Behind a whole response: the client is not robbed of it. */
 static void test_reset_behind_response(void)
 {
@@ -514,6 +553,8 @@ int main(void)
 		{"backend resets inside its response", test_reset_in_response},
 		{"stray resets", test_stray_resets},
 		{"a challenge that is answered", test_challenge_answered},
+		{"an answer to nothing", test_answer_to_nothing},
+		{"client closes behind a request sent too early", test_fin_behind_early_request},
 		{"backend resets behind its response", test_reset_behind_response},
 		{"response that ends with its connection", test_close_delimited},
 		{"backend closes inside its response", test_fin_in_response},

@@ -47,7 +47,14 @@ static void test_stale(void)
 	DROPPED();
 	COUNTED(N(drop_stale, 1));
 	p = segment(&flow.c, PSH, "old", 3);
+	/* of the client: empty, which the backend answers, as a keep-alive's sender waits for */
 	p.seq -= 3 + LEN(GET);
+	send_from(&flow.c, &p);
+	SPLICED(&flow.c, &flow.u[0], &p, 0, p.flags, false);
+	COUNTED(TO_BACKEND_N(1, 0), N(trimmed, 1));
+	p.seq++; /* reaches into this request */
+	p.data = "oldG";
+	p.len = 4;
 	send_from(&flow.c, &p);
 	DROPPED();
 	COUNTED(N(drop_stale, 1));
