@@ -135,6 +135,39 @@ streams_ok() {
 	until_true 10 settled
 }
 
+@test "kill -9 in the middle of a request: 502, and its rest is no request" {
+	local before
+	before=$(counter agent_no_hint)
+	mkfifo "$BATS_TEST_TMPDIR/go"
+	from 1 python3 - "$BATS_TEST_TMPDIR/go" >"$BATS_TEST_TMPDIR/answer" 3>&- <<-'PY' &
+		import socket, sys
+		rest = b"GET /health HTTP/1.1\r\nHost: smuggled\r\n\r\n"
+		conn = socket.create_connection(("10.71.1.1", 8000))
+		conn.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % (1000 + len(rest)))
+		conn.sendall(b"x" * 1000)
+		open(sys.argv[1]).read()
+		conn.sendall(rest)
+		conn.settimeout(10)
+		while data := conn.recv(65536):
+		    sys.stdout.write(data.decode())
+	PY
+	local client=$!
+	until_true 5 in_hand "$before"
+	sleep 0.2
+	kill_agent
+	echo >"$BATS_TEST_TMPDIR/go"
+	wait "$client"
+	cat "$BATS_TEST_TMPDIR/answer"
+	[ "$(grep -c '^HTTP/1.1' "$BATS_TEST_TMPDIR/answer")" = 1 ]
+	grep -q '^HTTP/1.1 502' "$BATS_TEST_TMPDIR/answer"
+}
+
+# the agent has read a part of a request
+in_hand() {
+	[ "$(counter agent_no_hint)" -gt "$1" ] &&
+		[ -z "$(kv_in "$KV_ID-gw" ss -tnH state established 'sport = :8000' | awk '$1 > 0')" ]
+}
+
 @test "kill -9 of agents that have only just begun" {
 	local agent i
 	streams 8 10
