@@ -56,7 +56,7 @@ has_link() {
 
 @test "an interface for each side" {
 	place two
-	both core
+	both core --lane express --lane session --lane agent
 	kv_clean_end
 }
 
@@ -133,7 +133,7 @@ has_link() {
 	place_two
 	ip -n "$KV_ID-c1" link set eth0 mtu 1400
 	place_serve
-	both core --lane express --lane agent --most 70000 --expect none --why agent_mss
+	both core --most 70000 --expect none --why agent_mss
 	kv_clean_end
 }
 
@@ -187,11 +187,11 @@ narrow() {
 	lacks "ethtool not installed" command -v ethtool
 	place two
 	place_offloads "gro off gso off tso off tx off rx off sg off"
-	both core --lane express --lane agent
+	both core
 	place_offloads "gro on gso off tso off tx on rx on sg on"
-	both core --lane express --lane agent
+	both core
 	place_offloads "gro off gso on tso on tx off rx off"
-	both core --lane express --lane agent
+	both core
 	kv_clean_end
 }
 
@@ -246,7 +246,7 @@ firewalled() {
 	firewalled
 	# When a client has closed and then resets, engine segments on the way acknowledge a FIN that no
 	# home socket sent: those are invalid, and of no use to anybody.
-	both core --lane express --lane agent
+	both core
 	[ "$(dropped | cut -d ' ' -f 2)" = 0 ]
 	kv_clean_end
 }
@@ -290,7 +290,7 @@ netstat() {
 			}
 		}
 	NFT
-	both core --lane express --lane agent
+	both core
 	[ "$(netstat c1 InCEPkts)" -gt 0 ]
 	[ "$(netstat c1 Ip6InCEPkts)" -gt 0 ]
 	[ "$(netstat e1 TCPDeliveredCE)" -gt 0 ]

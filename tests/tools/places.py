@@ -59,8 +59,7 @@ class Gateway:
         while True:
             s = self.ask("status")
             busy = {f"{what} {k}": s[what][k] for what, k in (
-                ("upstreams", "lent"), ("upstreams", "relay"), ("upstreams", "done"),
-                ("clients", "lent"))}  # of the agent's, some wait for TIME-WAIT to end
+                ("upstreams", "lent"), ("upstreams", "relay"), ("clients", "lent"))}
             if not any(busy.values()):
                 return {}
             if time.monotonic() > end:
@@ -219,7 +218,7 @@ def main():
                    help="ADDR:PORT of the service; several: all at a time")
     p.add_argument("--log", required=True, help="the engines' log")
     p.add_argument("--kvsteer", default="kvsteer", help="the command, with its options")
-    p.add_argument("--lane", action="append", choices=list(LANES))
+    p.add_argument("--lane", action="append", choices=list(LANES), help="default: express, agent")
     p.add_argument("--expect", default="express,midflight", type=lambda t: t.split(","),
                    help="what must be lent; what is not named must not be")
     p.add_argument("--why", default=[], type=lambda t: t.split(","), help="counters that must rise")
@@ -230,7 +229,7 @@ def main():
     p.add_argument("--rounds", type=int, default=1, help="core: so often in each lane")
     p.add_argument("case", choices=sorted(CASES))
     args = p.parse_args()
-    args.lane = args.lane or list(LANES)
+    args.lane = args.lane or ["express", "agent"]
     results = []
     threads = [threading.Thread(target=run, args=(args, to, results)) for to in args.to]
     for t in threads:

@@ -64,9 +64,9 @@ run() {
 	echo "run $place ok, $((SECONDS - start)) s"
 }
 
-run two core --lane express --lane agent
-run vlan core --most 70000 --lane express --lane agent
-run bond core --most 70000 --lane express --lane agent
-run engines_here core --most 70000 --lane express --lane agent
+run two core
+run vlan core --most 70000
+run bond core --most 70000
+run engines_here core --most 70000
 run "path c" download --lane express
 run "path e" upload --lane express
