@@ -20,6 +20,7 @@
 #include "lib/client.bpf.h"
 #include "lib/backend.bpf.h"
 #include "lib/relay.bpf.h"
+#include "lib/checksum.bpf.h"
 #include "lib/icmp.bpf.h"
 
 char _license[] SEC("license") = "Dual BSD/GPL";
@@ -47,6 +48,7 @@ struct kv_shift {
 	__u32 tx;
 	__u32 state;
 	__u32 fin_seq;
+	__u32 tsval;
 	bool fin; /* the client's FIN went to a backend, the home socket has not seen it */
 };
 
@@ -59,6 +61,7 @@ KV_INLINE void kv_client_shift(struct kv_client *c, const struct kv_tuple *key, 
 		s->state = c->state;
 		s->fin = c->pair.seen & KV_SEEN_CLIENT_FIN;
 		s->fin_seq = c->pair.fin_seq;
+		s->tsval = c->pair.client_tsval;
 	}
 	bpf_spin_unlock(&c->lock);
 }
@@ -136,14 +139,16 @@ static __noinline int kv_client_ack_copy(struct __sk_buff *skb, struct kv_packet
 }
 
 /* Responses go where the client's segments come from: so a segment that comes by another interface
- * has to be the very next one. Who only pretends to be the client does not know which that is. */
+ * has to be the very next one. Who only pretends to be the client does not know which that is.
+ * Its ack against write_seq: over a veth it may come before the home socket's transmission returns
+ * and moves snd_nxt. */
 static __noinline void kv_client_moved(struct __sk_buff *skb, const struct kv_packet *p,
 				       struct kv_client *c, const struct kv_shift *s)
 {
 	struct kv_home h = {};
 
 	if (kv_home_read(skb, &p->key, &h) || p->seq != h.rcv_nxt + s->rx ||
-	    !kv_seq_acks(p->ack, h.snd_una + s->tx, h.snd_nxt + s->tx))
+	    !kv_seq_acks(p->ack, h.snd_una + s->tx, h.write_seq + s->tx))
 		return;
 	c->ifindex = skb->ifindex;
 	c->path = skb->ifindex == kv_config.lo_ifindex ? KV_PATH_LOCAL : 0;
@@ -202,7 +207,7 @@ static __noinline int kv_upstream_ingress(struct __sk_buff *skb, struct kv_packe
 		if (act != KV_TO_HOME)
 			return act;
 	}
-	if (kv_rewrite_home(skb, p, -u->rx_bypass, -u->tx_bypass)) {
+	if (kv_rewrite_home(skb, p, -u->rx_bypass, -u->tx_bypass, 0)) {
 		kv_bump(KV_CNT_drop_rewrite);
 		return TC_ACT_SHOT;
 	}
@@ -230,30 +235,37 @@ int kv_ingress(struct __sk_buff *skb)
 	__u32 service, *slot;
 	int act;
 
-	if (!scratch)
+	/* Another host's, which this device sees too: tc runs before the stack looks. */
+	if (!scratch || skb->pkt_type == KV_PACKET_OTHERHOST)
 		return TC_ACT_OK;
 	p = &scratch->packet;
 	if (kv_packet_parse(skb, p, true))
 		return kv_other_ingress(skb, p);
 	service = kv_service_of(&p->key);
-	if (service != KV_NONE) {
+	slot = service == KV_NONE ? bpf_map_lookup_elem(&kv_upstream_ids, &p->key) : NULL;
+	if (service == KV_NONE && !slot)
+		return TC_ACT_OK;
+	if (kv_checksum_bad(skb, p)) {
+		kv_bump(KV_CNT_drop_checksum);
+		return TC_ACT_SHOT;
+	}
+	if (!slot) {
 		act = kv_client_ingress(skb, p, service);
 		return act == KV_TO_HOME ? TC_ACT_OK : act;
 	}
-	slot = bpf_map_lookup_elem(&kv_upstream_ids, &p->key);
-	return slot ? kv_upstream_ingress(skb, p, *slot) : TC_ACT_OK;
+	return kv_upstream_ingress(skb, p, *slot);
 }
 
 /* ---- egress: home sockets speak, if they may ---- */
 
 static __noinline int kv_home_egress(struct __sk_buff *skb, const struct kv_packet *p, __u32 rx,
-				     __u32 tx)
+				     __u32 tx, __u32 echo)
 {
 	if (!(tx | rx))
 		return TC_ACT_OK;
 	if (p->odd)
 		return kv_drop_odd(p);
-	if (kv_rewrite_home(skb, p, tx, rx)) {
+	if (kv_rewrite_home(skb, p, tx, rx, echo)) {
 		kv_bump(KV_CNT_drop_rewrite);
 		return TC_ACT_SHOT;
 	}
@@ -285,14 +297,15 @@ int kv_egress(struct __sk_buff *skb)
 			return TC_ACT_OK;
 		kv_client_shift(c, &p->key, &s);
 		return s.state == KV_CLIENT_LENT ? kv_lent_client_egress(skb, p, c)
-						 : kv_home_egress(skb, p, s.rx, s.tx);
+						 : kv_home_egress(skb, p, s.rx, s.tx, s.tsval);
 	}
 	slot = bpf_map_lookup_elem(&kv_upstream_ids, &p->key);
 	u = slot ? kv_slot(*slot) : NULL;
 	if (!u)
 		return TC_ACT_OK;
-	return u->state == KV_UP_LENT ? kv_lent_upstream_egress(skb, p, u, *slot)
-				      : kv_home_egress(skb, p, u->rx_bypass, u->tx_bypass);
+	return u->state == KV_UP_LENT
+		       ? kv_lent_upstream_egress(skb, p, u, *slot)
+		       : kv_home_egress(skb, p, u->rx_bypass, u->tx_bypass, u->tsval);
 }
 
 /* ---- the agent's ---- */

@@ -146,7 +146,7 @@ KV_INLINE void kv_backend_look(struct kv_client *c, const struct kv_packet *p,
 	}
 	pair->backend_ns = p->now;
 	/* Bytes of the answer to an earlier client of this upstream: never to this one. */
-	if (kv_seq_before(v->cseq, pair->resp_start) && p->payload_len) {
+	if (kv_seq_before(v->cseq, pair->resp_start - pair->relayed) && p->payload_len) {
 		kv_drop(s, KV_CNT_drop_stale);
 		return;
 	}

@@ -130,6 +130,7 @@ KV_INLINE void kv_client_step(struct kv_client *c, const struct kv_packet *p, __
 	else if (p->flags & KV_FIN && kv_seq_after(p->seq, pair->req_end))
 		kv_drop(s, KV_CNT_drop_early_request); /* behind a next request, dropped too */
 	if (p->flags & KV_FIN && s->verdict != KV_V_DROP && s->keep == p->payload_len) {
+		s->half_closed = !(pair->seen & KV_SEEN_CLIENT_FIN);
 		pair->fin_seq = p->seq + p->payload_len;
 		pair->seen |= KV_SEEN_CLIENT_FIN;
 	}
@@ -222,7 +223,7 @@ static __noinline int kv_from_client(struct __sk_buff *skb, struct kv_packet *p,
 		kv_bump(s->why);
 		return TC_ACT_SHOT;
 	}
-	if (p->flags & KV_FIN && s->out.flags & KV_FIN)
+	if (s->half_closed)
 		kv_bump(KV_CNT_client_half_closed);
 	if (s->keep != p->payload_len && kv_trim(skb, p, s->keep)) {
 		kv_bump(KV_CNT_drop_early_request);

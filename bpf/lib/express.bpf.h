@@ -109,6 +109,7 @@ KV_INLINE int kv_express_lend(struct kv_client *c, const struct kv_packet *p,
 		pair->resp_acked = p->ack;
 		pair->head_len = r->head_len;
 		pair->offered = 0;
+		pair->relayed = 0;
 		pair->seen = 0;
 		if (tsval)
 			pair->client_tsval = tsval;

@@ -12,6 +12,7 @@
 #define KV_ETH_P_IP 0x0800
 #define KV_ETH_P_IPV6 0x86dd
 #define KV_IPPROTO_TCP 6
+#define KV_PACKET_OTHERHOST 3
 
 #define KV_FIN 0x01
 #define KV_SYN 0x02

@@ -178,12 +178,23 @@ KV_INLINE void kv_to_side(const struct kv_pair *pair, struct kv_rewrite *r, __u8
 		r->flags &= ~(KV_ECE | KV_CWR);
 }
 
+/* What the client sends next once its request, and its FIN if seen, are out. */
+KV_INLINE __u32 kv_pair_end_seq(const struct kv_pair *pair)
+{
+	return pair->seen & KV_SEEN_CLIENT_FIN ? pair->fin_seq + 1 : pair->req_end;
+}
+
 /* Under the lock, except for the addresses. */
 KV_INLINE void kv_to_backend(const struct kv_pair *pair, const struct kv_packet *p,
 			     struct kv_rewrite *r)
 {
 	r->seq_delta = pair->to_backend_seq;
 	r->ack_delta = pair->to_backend_ack;
+	/* A client that has sent more than this request acknowledges from behind that. The backend
+	 * must not see such a number: it would take windows from there only (SND.WL1, RFC 9293,
+	 * section 3.10.7.4), and so from none of its next clients until their bytes come so far. */
+	if (!p->payload_len && kv_seq_after(p->seq, kv_pair_end_seq(pair)))
+		r->seq_delta += kv_pair_end_seq(pair) - p->seq;
 	r->window = kv_window_rescale(p->window, pair->client_snd_wscale, pair->backend_rcv_wscale);
 	r->tsoff = pair->backend_tsoff;
 	r->tsecr = pair->backend_tsval;

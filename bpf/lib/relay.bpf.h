@@ -54,6 +54,9 @@ KV_INLINE void kv_relay_lend(struct kv_client *c, const struct kv_packet *p, str
 	pair->req_sent = req;
 	pair->req_acked = req;
 	pair->resp_start = resp;
+	/* The backend may not know yet that U has these, and send them again with what follows: the
+	 * client has them, and its ack is what the backend needs. */
+	pair->relayed = r->upstream->copied_seq - pair->relayed_copied;
 	pair->resp_next = next - pair->to_backend_ack;
 	pair->resp_sent = resp + p->payload_len;
 	pair->resp_acked = resp;

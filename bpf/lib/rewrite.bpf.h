@@ -25,6 +25,7 @@ struct kv_rewrite {
 	__u32 ack_delta; /* also of SACK edges */
 	__u32 tsoff;	 /* of the home socket on the side it goes to */
 	__u32 tsecr;
+	__u32 echo; /* home: the peer's latest TSval, which may have passed while lent; 0 = none */
 	__u16 window;
 	__u8 flags;	 /* TCP flags to send */
 	__u8 timestamps; /* 1: regenerate TSval, echo tsecr */
@@ -114,6 +115,8 @@ KV_GLOBAL int kv_rewrite_apply(struct __sk_buff *skb, const struct kv_packet *p,
 			return -1;
 		if (r->timestamps)
 			kv_tcp_ts_set(h->new + 20, &options, kv_tsval(p->now, r->tsoff), r->tsecr);
+		else if (r->echo)
+			kv_tcp_ts_echo(h->new + 20, &options, r->echo);
 		kv_tcp_sack_add(h->new + 20, &options, r->ack_delta);
 	}
 	diff = bpf_csum_diff((__be32 *)h->old, len, (__be32 *)h->new, len, 0);
@@ -127,9 +130,10 @@ KV_GLOBAL int kv_rewrite_apply(struct __sk_buff *skb, const struct kv_packet *p,
 
 /* A segment between wire and home socket of a connection that is not lent. */
 static __noinline int kv_rewrite_home(struct __sk_buff *skb, const struct kv_packet *p,
-				      __u32 seq_delta, __u32 ack_delta)
+				      __u32 seq_delta, __u32 ack_delta, __u32 echo)
 {
 	struct kv_rewrite r = {
+		.echo = echo,
 		.seq_delta = seq_delta,
 		.ack_delta = ack_delta,
 		.window = p->window,

@@ -40,8 +40,9 @@ struct kv_step {
 	__u32 head_len; /* for KV_V_HEAD */
 	__u32 req_len;
 	__u8 ended;
-	__u8 answered; /* the final response begins here */
-	__u8 broken;   /* the backend closed inside its response */
+	__u8 answered;	  /* the final response begins here */
+	__u8 broken;	  /* the backend closed inside its response */
+	__u8 half_closed; /* the client's FIN, for the first time */
 	struct kv_ended end;
 	struct kv_rewrite out;
 };

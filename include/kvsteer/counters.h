@@ -64,6 +64,7 @@
 	X(drop_early_request, "bytes of the next request before this response is complete")        \
 	X(drop_unsent_ack, "acknowledgement of bytes never sent")                                  \
 	X(drop_race, "another CPU changed the pair meanwhile; TCP sends the segment again")        \
+	X(drop_checksum, "segment of ours with a wrong TCP checksum")                             \
 	X(drop_rewrite, "packet of a lent pair that could not be rewritten")                       \
 	X(drop_fragment, "IP fragment of a flow whose sequence numbers are shifted")               \
 	X(drop_ip_options, "IP options or extension headers, on a connection that has been lent")  \

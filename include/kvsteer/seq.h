@@ -233,6 +233,13 @@ KV_INLINE void kv_tcp_ts_set(__u8 *opt, const struct kv_tcp_options *o, __u32 ts
 	kv_tcp_put(opt, o->ts + 4, tsecr);
 }
 
+/* A later TSval to echo. */
+KV_INLINE void kv_tcp_ts_echo(__u8 *opt, const struct kv_tcp_options *o, __u32 tsecr)
+{
+	if (o->ts && (__s32)(tsecr - kv_tcp_get(opt, o->ts + 4)) > 0)
+		kv_tcp_put(opt, o->ts + 4, tsecr);
+}
+
 /* SACK edges count the other direction's bytes, like the ack they come with. */
 KV_INLINE void kv_tcp_sack_add(__u8 *opt, const struct kv_tcp_options *o, __u32 delta)
 {

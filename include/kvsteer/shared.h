@@ -257,6 +257,7 @@ struct kv_pair {
 	__u32 head_len;
 	__u32 relayed_from;   /* agent lane: home write_seq of C and copied_seq of U … */
 	__u32 relayed_copied; /* … before the first response byte */
+	__u32 relayed;	      /* response bytes that C was written before the lend */
 	/* timestamps are regenerated: our clock and that home socket's offset */
 	__u32 client_tsoff;
 	__u32 backend_tsoff;

@@ -41,7 +41,7 @@ struct packet {
 	__u32 n_sack; /* blocks */
 	__u32 sack[6];
 	bool fragment; /* IPv4: more fragments follow */
-	bool loopback; /* Ethernet addresses of lo; else those of no device here */
+	bool loopback; /* Ethernet addresses of lo; else the sender's is another host's */
 	const void *data;
 	__u32 len;
 };
@@ -158,10 +158,9 @@ static inline __u32 packet_write(const struct packet *p, __u8 buf[PACKET_MAX])
 		.window = htons(p->window),
 	};
 
-	if (!p->loopback) {
-		memcpy(eth.h_dest, "\x02kvgw\x01", ETH_ALEN);
+	/* to the device that test runs come in by, lo, whose address is zero */
+	if (!p->loopback)
 		memcpy(eth.h_source, "\x02kvgw\x02", ETH_ALEN);
-	}
 	((__u8 *)&tcp)[13] = p->flags;
 	memcpy(buf, &eth, sizeof(eth));
 	at = sizeof(eth) + packet_ip(p, buf + sizeof(eth), len);

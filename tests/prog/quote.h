@@ -71,7 +71,6 @@ static inline __u32 quote_write(const struct quote *q, __u8 buf[PACKET_MAX])
 	struct ethhdr eth = {.h_proto = htons(ipv4 ? ETH_P_IP : ETH_P_IPV6)};
 	__u8 *body;
 
-	memcpy(eth.h_dest, "\x02kvgw\x01", ETH_ALEN);
 	memcpy(eth.h_source, "\x02kvgw\x02", ETH_ALEN);
 	memcpy(buf, &eth, sizeof(eth));
 	body = buf + sizeof(eth);

@@ -217,25 +217,64 @@ static void test_syn_orphan(void)
 	EVENT(KV_EVENT_CLIENT_GONE, SLOT(0), &flow.c.key);
 }
 
+/* Runs a frame whose TCP header has been changed, its checksum made right or left wrong. */
+static void run_changed(const struct packet *p, __u8 *frame, __u32 len, bool right)
+{
+	__u32 at = packet_is_ipv4(p) ? 34 : 54;
+	__be16 check;
+
+	if (right) {
+		memset(frame + at + 16, 0, 2);
+		check = htons(~packet_tcp_sum(p, frame + at, len - at));
+		memcpy(frame + at + 16, &check, 2);
+	}
+	gw_skip_check = true;
+	gw_run_frame(gw.skel->progs.kv_ingress, frame, len, 0);
+	gw_skip_check = false;
+}
+
 /* Two timestamp options: which of them would the receiver believe? */
 static void test_tcp_options(void)
 {
 	__u8 frame[PACKET_MAX];
 	struct packet p;
-	__u32 len, at;
+	__u32 len;
 
 	flow_begin();
 	BEGIN(0);
 	p = segment(&flow.c, 0, NULL, 0);
 	p.n_sack = 2;
 	len = packet_write(&p, frame);
-	at = len - 20; /* the SACK option, with its two NOPs */
-	memcpy(frame + at, "\x01\x01\x08\x0a\0\0\0\1\0\0\0\2\x01\x01\x08\x0a\0\0\0\1", 20);
-	gw_skip_check = true;
-	gw_run_frame(gw.skel->progs.kv_ingress, frame, len, 0);
-	gw_skip_check = false;
+	/* in place of the SACK option, with its two NOPs */
+	memcpy(frame + len - 20, "\x01\x01\x08\x0a\0\0\0\1\0\0\0\2\x01\x01\x08\x0a\0\0\0\1", 20);
+	run_changed(&p, frame, len, true);
 	DROPPED();
 	COUNTED(N(drop_rewrite, 1));
+}
+
+/* A flipped bit is not believed, wherever it is; the segment comes again. */
+static void test_checksum(void)
+{
+	static char text[1400] = ANSWER;
+	__u8 frame[PACKET_MAX];
+	struct packet p;
+	__u32 len;
+
+	flow_begin();
+	BEGIN(0);
+	for (int side = 0; side < 2; side++)
+		for (__u32 size = 0; size < 1400; size += 97) {
+			p = segment(side ? &flow.u[0] : &flow.c, PSH, text, size);
+			len = packet_write(&p, frame);
+			frame[len - 1 - size / 2] ^= 4;
+			run_changed(&p, frame, len, false);
+			DROPPED();
+			COUNTED(N(drop_checksum, 1));
+		}
+	CHECK_EQ(client_entry().pair.resp_next, client_entry().pair.resp_start);
+	BACKEND_SAYS(0, ANSWER, LEN(ANSWER));
+	COUNTED(TO_CLIENT_N(1, LEN(ANSWER)));
+	RETURNS(0);
 }
 
 int main(void)
@@ -247,6 +286,7 @@ int main(void)
 		{"SYN on a lent connection", test_syn_lent},
 		{"SYN where the home socket is gone", test_syn_orphan},
 		{"TCP options that make no sense", test_tcp_options},
+		{"wrong checksums", test_checksum},
 	};
 
 	return TALK_MAIN(tests);
