@@ -5,13 +5,14 @@
  *
  * Positions here are the client's wire ones: cseq, cack. The framing's frontier is pair.resp_next:
  * every byte before it has been framed. Inside a body of known length nothing needs looking at, so
- * segments may come in any order and a hole is framed over; where bytes must be looked at they must
- * come in order.
+ * segments may come in any order and a hole is framed over; where bytes must be looked at, those
+ * ahead of a hole are kept until it is filled (stash.bpf.h).
  */
 #ifndef KVSTEER_BACKEND_BPF_H
 #define KVSTEER_BACKEND_BPF_H
 
 #include "client.bpf.h"
+#include "stash.bpf.h"
 
 /* Runs the framing in scratch over bytes of the payload; Returns the bytes it took. */
 KV_GLOBAL int kv_frame(struct __sk_buff *skb, const struct kv_packet *p, __u32 off, __u32 len)
@@ -100,24 +101,15 @@ KV_INLINE void kv_backend_reset(struct kv_client *c, struct kv_step *s)
 	kv_drop(s, KV_CNT_drop_reset_late);
 }
 
-/* One segment's way through: looked at under the lock, framed outside, committed under the lock. */
-struct kv_backend_view {
-	const struct kv_tuple *client;
-	__u32 slot;
-	__u32 gen;
-	__u32 cseq;
-	__u32 before; /* frontier when looked at */
-	__u32 next;   /* and after framing */
-};
-
 /* Under the lock: is it a segment of this pair, and where does the framing stand? */
-KV_INLINE void kv_backend_look(struct kv_client *c, const struct kv_packet *p,
-			       struct kv_backend_view *v, struct kv_framing *framing,
+KV_INLINE void kv_backend_look(struct kv_client *c, const struct kv_tuple *client,
+			       const struct kv_packet *p, struct kv_backend_view *v,
+			       struct kv_framing *framing, struct kv_run *stashed,
 			       struct kv_step *s)
 {
 	struct kv_pair *pair = &c->pair;
 
-	if (!kv_pair_is(c, v->client, v->slot, v->gen)) {
+	if (!kv_pair_is(c, client, v->slot, v->gen)) {
 		kv_drop(s, KV_CNT_drop_race);
 		return;
 	}
@@ -151,6 +143,8 @@ KV_INLINE void kv_backend_look(struct kv_client *c, const struct kv_packet *p,
 		return;
 	}
 	*framing = pair->response;
+	v->base = kv_stash_empty(pair) ? pair->resp_next : pair->stash_base;
+	__builtin_memcpy(stashed, pair->stashed, sizeof(pair->stashed));
 }
 
 /* The backend's FIN, in its place. It ends a close-delimited response, or breaks another off: the
@@ -173,15 +167,15 @@ KV_INLINE bool kv_backend_fin(struct kv_client *c, struct kv_step *s)
 }
 
 /* Under the lock again: the framing's progress, the acks, the end. */
-KV_INLINE void kv_backend_commit(struct kv_client *c, const struct kv_packet *p,
-				 const struct kv_backend_view *v, const struct kv_framing *framing,
-				 __u32 tsval, struct kv_step *s)
+KV_INLINE void kv_backend_commit(struct kv_client *c, const struct kv_tuple *client,
+				 const struct kv_packet *p, const struct kv_backend_view *v,
+				 const struct kv_framing *framing, __u32 tsval, struct kv_step *s)
 {
 	struct kv_pair *pair = &c->pair;
 	__u32 cack = p->ack - pair->to_backend_seq;
 	__u32 sent = pair->req_sent + (pair->seen & KV_SEEN_CLIENT_FIN ? 1 : 0);
 
-	if (!kv_pair_is(c, v->client, v->slot, v->gen) || pair->resp_next != v->before) {
+	if (!kv_pair_is(c, client, v->slot, v->gen) || pair->resp_next != v->before) {
 		kv_drop(s, KV_CNT_drop_race);
 		return;
 	}
@@ -197,9 +191,23 @@ KV_INLINE void kv_backend_commit(struct kv_client *c, const struct kv_packet *p,
 	pair->req_acked = kv_seq_max(pair->req_acked, kv_seq_min(cack, pair->req_sent));
 	if (tsval && (__s32)(tsval - pair->backend_tsval) > 0)
 		pair->backend_tsval = tsval;
-	if (p->payload_len) {
+	if (s->unsound) {
+		pair->seen |= KV_SEEN_RESPONSE; /* so it is broken, not forgotten */
+		kv_backend_failed(c, s);
+		return;
+	}
+	if (s->stashed) {
+		if (kv_stash_add(pair, v->cseq, v->cseq + p->payload_len)) {
+			kv_drop(s, KV_CNT_drop_out_of_order);
+			return;
+		}
+		pair->stash_base = v->base;
+		pair->seen |= KV_SEEN_RESPONSE;
+		pair->resp_sent = kv_seq_max(pair->resp_sent, v->cseq + p->payload_len);
+	} else if (p->payload_len) {
 		pair->response = *framing;
 		pair->resp_next = v->next;
+		kv_stash_forget(pair);
 		pair->resp_sent = kv_seq_max(pair->resp_sent, v->cseq + s->keep);
 		pair->seen |= KV_SEEN_RESPONSE;
 		if (pair->response.status && !(pair->seen & KV_SEEN_ANSWERED)) {
@@ -221,14 +229,36 @@ KV_INLINE void kv_backend_commit(struct kv_client *c, const struct kv_packet *p,
 	}
 }
 
+/* The payload, outside of the lock: framed, or kept until it can be. */
+KV_INLINE void kv_backend_frame(struct __sk_buff *skb, const struct kv_packet *p,
+				struct kv_backend_view *v, struct kv_scratch *scratch)
+{
+	struct kv_step *s = &scratch->step;
+
+	if (!kv_frame_segment(skb, p, v->cseq, &v->next, &s->keep)) {
+		int more = v->next != v->before;
+
+		for (int i = 0; i < KV_STASH_RUNS && more > 0; i++)
+			more = kv_stash_frame(v->slot, v->gen, v->base, &v->next);
+		s->unsound = more < 0;
+		return;
+	}
+	/* A body of known length ends where it ends. */
+	if (scratch->framing.state <= KV_FRAMING_DATA && kv_seq_after(v->cseq, v->before) &&
+	    !kv_stash_keep(skb, p, v->slot, v->gen, v->cseq - v->base))
+		s->stashed = 1;
+	else
+		kv_drop(s, KV_CNT_drop_out_of_order);
+}
+
 static __noinline int kv_from_backend(struct __sk_buff *skb, struct kv_packet *p,
 				      struct kv_upstream *u, __u32 slot)
 {
 	const struct kv_tuple *client = &u->client; /* constant while the slot is claimed */
-	struct kv_backend_view v = {.client = client, .slot = slot, .gen = u->gen};
 	struct kv_client *c = bpf_map_lookup_elem(&kv_clients, client);
 	struct kv_scratch *scratch = kv_scratch_get();
 	__u32 tsval = kv_packet_tsval(skb, p), ifindex = 0, path = 0;
+	struct kv_backend_view *v;
 	struct kv_step *s;
 
 	if (!c || !scratch) {
@@ -236,22 +266,26 @@ static __noinline int kv_from_backend(struct __sk_buff *skb, struct kv_packet *p
 		return TC_ACT_SHOT;
 	}
 	s = &scratch->step;
+	v = &scratch->view;
+	v->slot = slot;
+	v->gen = u->gen;
 	kv_step_begin(s, p);
 	bpf_spin_lock(&c->lock);
-	kv_backend_look(c, p, &v, &scratch->framing, s);
+	kv_backend_look(c, client, p, v, &scratch->framing, scratch->stashed, s);
 	bpf_spin_unlock(&c->lock);
-	if (s->verdict == KV_V_FORWARD && p->payload_len &&
-	    kv_frame_segment(skb, p, v.cseq, &v.next, &s->keep))
-		kv_drop(s, KV_CNT_drop_out_of_order);
+	if (s->verdict == KV_V_FORWARD && p->payload_len)
+		kv_backend_frame(skb, p, v, scratch);
 	if (s->verdict == KV_V_FORWARD) {
 		bpf_spin_lock(&c->lock);
-		kv_backend_commit(c, p, &v, &scratch->framing, tsval, s);
+		kv_backend_commit(c, client, p, v, &scratch->framing, tsval, s);
 		ifindex = c->ifindex;
 		path = c->path;
 		bpf_spin_unlock(&c->lock);
 	}
 	if (s->answered)
 		kv_settle_answered(slot);
+	if (s->stashed && s->verdict == KV_V_FORWARD)
+		kv_bump(KV_CNT_stashed);
 	if (s->broken)
 		kv_bump(KV_CNT_broken_response);
 	if (s->ended)

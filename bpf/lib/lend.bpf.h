@@ -139,6 +139,7 @@ KV_INLINE void kv_pair_begin(struct kv_pair *pair, __u32 slot, __u32 gen, const 
 	pair->options = ch->options & uh->options;
 	pair->client_window = ch->snd_wnd;
 	pair->fin_seq = 0;
+	__builtin_memset(pair->stashed, 0, sizeof(pair->stashed));
 }
 
 #endif /* KVSTEER_LEND_BPF_H */

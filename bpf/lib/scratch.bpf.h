@@ -42,9 +42,22 @@ struct kv_step {
 	__u8 ended;
 	__u8 answered;	  /* the final response begins here */
 	__u8 broken;	  /* the backend closed inside its response */
+	__u8 stashed;	  /* kept, and ahead of a hole */
+	__u8 unsound;	  /* the response ends before what has been passed on */
 	__u8 half_closed; /* the client's FIN, for the first time */
 	struct kv_ended end;
 	struct kv_rewrite out;
+};
+
+/* A backend's segment's way through: looked at under the lock, framed outside, committed under the
+ * lock. */
+struct kv_backend_view {
+	__u32 slot;
+	__u32 gen;
+	__u32 cseq;
+	__u32 before; /* frontier when looked at */
+	__u32 next;   /* and after framing */
+	__u32 base;   /* of the stash */
 };
 
 struct kv_scratch {
@@ -52,6 +65,8 @@ struct kv_scratch {
 	struct kv_request request;
 	struct kv_steer steer;
 	struct kv_framing framing;
+	struct kv_run stashed[KV_STASH_RUNS]; /* of the pair whose framing that is */
+	struct kv_backend_view view;
 	struct kv_step step;
 	struct kv_home client_home;
 	struct kv_home upstream_home;

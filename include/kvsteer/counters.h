@@ -56,6 +56,7 @@
 	X(challenges, "resets that may be forged: the peer was asked back (RFC 5961)")             \
 	X(icmp_passed_on, "path MTU messages passed on to the side whose segment was too big")     \
 	X(home_ack_copies, "acknowledgements copied to a home socket that had not seen them")      \
+	X(stashed, "response segments passed on ahead of a hole, and kept to be framed")           \
 	X(drop_out_of_order, "response segment out of order while framing must see every byte")    \
 	X(drop_hole, "segment ahead of a hole, of a client connection that is between requests")   \
 	X(drop_stale, "segment of an earlier lend")                                                \

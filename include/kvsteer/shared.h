@@ -237,6 +237,15 @@ enum kv_note {
 	KV_NOTE_RELAYED, /* not offered: the response may have begun */
 };
 
+/* Response bytes ahead of a hole that have been passed on, and are kept until they can be framed:
+ * from … to - 1; none if the two are equal. */
+struct kv_run {
+	__u32 from;
+	__u32 to;
+};
+
+#define KV_STASH_RUNS 4
+
 /* One lent pair; lives in the client's entry and under its lock. Sequence numbers are the
  * client's wire ones unless the name says otherwise. */
 struct kv_pair {
@@ -273,6 +282,9 @@ struct kv_pair {
 	__u8 note;	  /* KV_NOTE_* */
 	__u64 backend_ns; /* the backend's last segment, CLOCK_MONOTONIC; the client's: last_ns */
 	struct kv_framing response;
+	__u32 stash_base; /* position of the stash's first byte */
+	__u32 zero;
+	struct kv_run stashed[KV_STASH_RUNS];
 };
 
 struct kv_client {

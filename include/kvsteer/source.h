@@ -11,11 +11,13 @@
 #include "types.h"
 
 #define KV_LOAD_MAX 256
+#define KV_STASH_BYTES 65536 /* of a stash: a power of two */
 
 struct kv_source {
 #ifdef __bpf__
 	struct __sk_buff *skb;
-	__u32 base; /* offset of byte 0 in the skb */
+	const __u8 *stash; /* or, where given, a stash (bpf/lib/stash.bpf.h) */
+	__u32 base;	   /* offset of byte 0 there */
 #else
 	const __u8 *data;
 #endif
@@ -41,6 +43,11 @@ KV_INLINE int kv_source_load(const struct kv_source *s, __u32 off, void *dst, __
 		return -1;
 	if (off > s->len || n > s->len - off)
 		return -1;
+	if (s->stash)
+		return bpf_probe_read_kernel(dst, size,
+					     s->stash + ((s->base + off) & (KV_STASH_BYTES - 1)))
+			       ? -1
+			       : 0;
 	return bpf_skb_load_bytes(s->skb, s->base + off, dst, size) ? -1 : 0;
 #else
 	if (n > max || off > s->len || n > s->len - off)

@@ -43,6 +43,7 @@ DIFF_MAP(diff_sessions, BPF_MAP_TYPE_HASH, DIFF_SESSIONS, __u64, struct kv_sessi
 KV_INLINE void diff_source(struct kv_source *s, struct __sk_buff *skb)
 {
 	s->skb = skb;
+	s->stash = NULL;
 	s->base = DIFF_BASE;
 	s->len = skb->len - DIFF_BASE;
 }
