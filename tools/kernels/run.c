@@ -83,6 +83,20 @@ int run_agent_call(struct kvsteer_bpf *skel)
 	return verdict("kv_agent_call", NULL);
 }
 
+/* Of the pseudo header and the segment (RFC 9293, section 3.1). */
+static __u16 tcp_sum(const void *ip, const void *tcp, __u32 len)
+{
+	const __u8 *p = tcp, *addresses = (const __u8 *)ip + offsetof(struct iphdr, saddr);
+	__u32 sum = IPPROTO_TCP + len;
+
+	for (__u32 i = 0; i < 8; i++)
+		sum += i & 1 ? addresses[i] : addresses[i] << 8;
+	for (__u32 i = 0; i < len; i++)
+		sum += i & 1 ? p[i] : p[i] << 8;
+	sum = (sum & 0xffff) + (sum >> 16);
+	return htons(~(sum + (sum >> 16)));
+}
+
 int run_packet(const struct bpf_program *prog)
 {
 	struct {
@@ -105,6 +119,9 @@ int run_packet(const struct bpf_program *prog)
 	LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = &packet, .data_size_in = sizeof(packet));
 	const char *name = bpf_program__name(prog);
 
+	packet.tcp.check =
+		tcp_sum((__u8 *)&packet + ETH_HLEN, (__u8 *)&packet + ETH_HLEN + sizeof(packet.ip),
+			sizeof(packet.tcp) + sizeof(packet.payload));
 	if (bpf_prog_test_run_opts(bpf_program__fd(prog), &opts))
 		return verdict(name, "BPF_PROG_TEST_RUN");
 	/* No socket, no entry: the stack's. */
