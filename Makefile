@@ -126,7 +126,7 @@ $(B)/kv-impair: $(IMPAIR_O)
 
 # Unit tests are always built with the sanitizers: run `make SAN=1 units`.
 units: $(addprefix $(B)/tests/unit/,$(UNITS))
-$(B)/tests/unit/test_%: $(B)/tests/unit/test_%.o $(B)/libcommon.a $(B)/libkvsteer.a
+$(B)/tests/unit/test_%: $(B)/tests/unit/test_%.o $(B)/libtools.a $(B)/libcommon.a $(B)/libkvsteer.a
 	$(call msg,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) $^ -o $@ $(LDLIBS)
 
