@@ -169,13 +169,15 @@ KV_INLINE bool kv_backend_fin(struct kv_client *c, struct kv_step *s)
 /* Under the lock again: the framing's progress, the acks, the end. */
 KV_INLINE void kv_backend_commit(struct kv_client *c, const struct kv_tuple *client,
 				 const struct kv_packet *p, const struct kv_backend_view *v,
-				 const struct kv_framing *framing, __u32 tsval, struct kv_step *s)
+				 const struct kv_framing *framing, const struct kv_run *stashed,
+				 __u32 tsval, struct kv_step *s)
 {
 	struct kv_pair *pair = &c->pair;
 	__u32 cack = p->ack - pair->to_backend_seq;
 	__u32 sent = pair->req_sent + (pair->seen & KV_SEEN_CLIENT_FIN ? 1 : 0);
 
-	if (!kv_pair_is(c, client, v->slot, v->gen) || pair->resp_next != v->before) {
+	if (!kv_pair_is(c, client, v->slot, v->gen) || pair->resp_next != v->before ||
+	    (v->next != v->before && kv_stash_changed(pair, stashed))) {
 		kv_drop(s, KV_CNT_drop_race);
 		return;
 	}
@@ -277,7 +279,7 @@ static __noinline int kv_from_backend(struct __sk_buff *skb, struct kv_packet *p
 		kv_backend_frame(skb, p, v, scratch);
 	if (s->verdict == KV_V_FORWARD) {
 		bpf_spin_lock(&c->lock);
-		kv_backend_commit(c, client, p, v, &scratch->framing, tsval, s);
+		kv_backend_commit(c, client, p, v, &scratch->framing, scratch->stashed, tsval, s);
 		ifindex = c->ifindex;
 		path = c->path;
 		bpf_spin_unlock(&c->lock);

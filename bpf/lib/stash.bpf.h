@@ -155,6 +155,19 @@ KV_INLINE bool kv_stash_empty(const struct kv_pair *pair)
 	return !any;
 }
 
+/* Have runs been added since they were looked at? What is passed on between the look and the step
+ * of the frontier has not been framed with it, and nobody would come by it again. */
+KV_INLINE bool kv_stash_changed(const struct kv_pair *pair, const struct kv_run *looked)
+{
+	__u32 differ = 0;
+
+#pragma unroll
+	for (int i = 0; i < KV_STASH_RUNS; i++)
+		differ |= (pair->stashed[i].from ^ looked[i].from) |
+			  (pair->stashed[i].to ^ looked[i].to);
+	return differ;
+}
+
 /* 0, or -1: too many. */
 KV_INLINE int kv_stash_add(struct kv_pair *pair, __u32 from, __u32 to)
 {

@@ -117,10 +117,66 @@ static void test_two_cpus(void)
 	printf("# %u segments met the pair while it moved\n", both.dropped);
 }
 
+/* ---- holes --------------------------------------------------------------------------- */
+
+#define CHUNKED "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+#define CHUNKS 60
+
+/* Every second segment of a chunked response, each a chunk: the other CPU fills the holes. */
+static void *backend_sends_half(void *cpu)
+{
+	struct packet p = both.first;
+	int first = *(int *)cpu;
+
+	on_cpu(first);
+	p.data = "5\r\nhello\r\n";
+	p.len = 10;
+	p.seq += first * 10;
+	for (int i = first; i < CHUNKS; i += 2) {
+		while (run_once(&p) == VERDICT_DROP)
+			__atomic_add_fetch(&both.dropped, 1, __ATOMIC_RELAXED);
+		p.seq += 20;
+		p.tsval++;
+	}
+	return NULL;
+}
+
+static void test_holes(void)
+{
+	int cpus[] = {0, 1};
+	pthread_t threads[2];
+	cpu_set_t before;
+
+	NEED(!sched_getaffinity(0, sizeof(before), &before));
+	if (CPU_COUNT(&before) < 2) {
+		printf("# one CPU only: nothing runs at once\n");
+		return;
+	}
+	flow_begin();
+	for (int i = 0; i < 5 * ROUNDS; i++) {
+		ASK(0, GET, LEN(GET));
+		BACKEND_SAYS(0, CHUNKED, LEN(CHUNKED));
+		both.first = segment(&flow.u[0], PSH, NULL, 0);
+		for (int k = 0; k < 2; k++)
+			NEED(!pthread_create(&threads[k], NULL, backend_sends_half, &cpus[k]));
+		for (int k = 0; k < 2; k++)
+			pthread_join(threads[k], NULL);
+		flow.u[0].seq += CHUNKS * 10;
+		flow.c.ack += CHUNKS * 10;
+		flow.u[0].tsval += CHUNKS + 1;
+		/* all has been framed, or the end would not be known as one */
+		BACKEND_SAYS(0, "0\r\n\r\n", 5);
+		CLIENT_ACKS(0);
+		POOLED(0);
+	}
+	NEED(!sched_setaffinity(0, sizeof(before), &before));
+}
+
 int main(void)
 {
 	static const struct prog_test tests[] = {
 		{"both sides of a pair on two CPUs", test_two_cpus},
+		{"a response in two halves, on two CPUs", test_holes},
 	};
 
 	return TALK_MAIN(tests);
