@@ -2,6 +2,7 @@
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <kvsteer/framing.h>
+#include <kvsteer/seq.h>
 
 #include "agent/entry.h"
 
@@ -118,7 +119,9 @@ int entry_end_lent(struct dataplane *dp, const struct kv_tuple *key, __u32 slot,
 	again = again && pair->head_len && pair->req_acked == pair->req_start &&
 		!(pair->seen & KV_SEEN_RESPONSE);
 	ret->rx_bypass += pair->req_acked - pair->req_start;
-	ret->tx_bypass += pair->resp_sent - pair->resp_start;
+	/* as kv_pair_reset_at has it */
+	ret->tx_bypass += kv_seq_min(pair->resp_sent, pair->resp_acked + pair->client_window) -
+			  pair->resp_start;
 	ret->state = again ? KV_CLIENT_HOME : KV_CLIENT_AGENT;
 	return entry_write(dp, key, ret);
 }
