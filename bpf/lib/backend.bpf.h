@@ -71,7 +71,7 @@ KV_INLINE void kv_backend_failed(struct kv_client *c, struct kv_step *s)
 	kv_drop(s, KV_CNT_broken_response);
 	if (pair->seen & KV_SEEN_RESPONSE) {
 		s->end.event = KV_EVENT_RESET_CLIENT;
-		kv_pair_end(c, &s->end, pair->req_acked, pair->resp_sent, KV_CLIENT_AGENT);
+		kv_pair_end(c, &s->end, pair->req_acked, kv_pair_reset_at(pair), KV_CLIENT_AGENT);
 		return;
 	}
 	s->end.failed = 1;

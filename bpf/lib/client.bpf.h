@@ -81,7 +81,6 @@ KV_INLINE void kv_client_step(struct kv_client *c, const struct kv_packet *p, __
 			      struct kv_step *s)
 {
 	struct kv_pair *pair = &c->pair;
-	__u32 window;
 
 	if (c->state != KV_CLIENT_LENT || !kv_tuple_equal(&c->key, &p->key)) {
 		s->verdict = KV_V_HOME;
@@ -109,9 +108,8 @@ KV_INLINE void kv_client_step(struct kv_client *c, const struct kv_packet *p, __
 		return;
 	}
 	pair->resp_acked = kv_seq_max(pair->resp_acked, p->ack);
-	window = kv_window_bytes(p->window, pair->client_snd_wscale);
-	if (window > pair->client_window)
-		pair->client_window = window;
+	if (p->ack == pair->resp_acked)
+		pair->client_window = kv_window_bytes(p->window, pair->client_snd_wscale);
 	if (tsval && (__s32)(tsval - pair->client_tsval) > 0)
 		pair->client_tsval = tsval;
 
@@ -169,7 +167,7 @@ static __noinline int kv_head_differs(struct kv_client *c, const struct kv_tuple
 			     !(c->pair.seen & KV_SEEN_RESPONSE);
 
 		end.event = fresh ? KV_EVENT_CLOSE_UPSTREAM : KV_EVENT_RESET_CLIENT;
-		kv_pair_end(c, &end, c->pair.req_acked, c->pair.resp_sent,
+		kv_pair_end(c, &end, c->pair.req_acked, kv_pair_reset_at(&c->pair),
 			    fresh ? KV_CLIENT_HOME : KV_CLIENT_AGENT);
 		ended = true;
 	}

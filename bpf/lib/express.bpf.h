@@ -97,6 +97,8 @@ KV_INLINE int kv_express_lend(struct kv_client *c, const struct kv_packet *p,
 		c->path = ifindex == kv_config.lo_ifindex ? KV_PATH_LOCAL : 0;
 		c->last_ns = p->now;
 		kv_pair_begin(pair, slot, gen, ch, uh, slot_tsval, p->now);
+		/* its home socket has not seen windows for a while */
+		pair->client_window = kv_window_bytes(p->window, pair->client_snd_wscale);
 		pair->to_backend_seq = u_snd - p->seq;
 		pair->to_backend_ack = u_rcv - p->ack;
 		pair->req_start = p->seq;

@@ -61,6 +61,13 @@ KV_INLINE void kv_pair_end(struct kv_client *c, struct kv_ended *e, __u32 req_to
 	c->state = state;
 }
 
+/* Where an RST to the client is to stand: behind all that has been sent, but within its window, or
+ * it would be ignored; as the kernel's tcp_acceptable_seq has it. */
+KV_INLINE __u32 kv_pair_reset_at(const struct kv_pair *pair)
+{
+	return kv_seq_min(pair->resp_sent, pair->resp_acked + pair->client_window);
+}
+
 /* The good end. Under the lock. */
 KV_INLINE void kv_pair_return(struct kv_client *c, struct kv_ended *e)
 {

@@ -261,7 +261,7 @@ struct kv_pair {
 	__u32 resp_next; /* next byte the framing must see */
 	__u32 resp_sent; /* highest response byte passed on */
 	__u32 resp_acked;
-	__u32 client_window; /* bytes: the widest that the client has announced */
+	__u32 client_window; /* bytes that the client takes from resp_acked on */
 	__u32 fin_seq;	     /* sequence number of the client's FIN, if seen */
 	__u32 head_len;
 	__u32 relayed_from;   /* agent lane: home write_seq of C and copied_seq of U … */
