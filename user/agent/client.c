@@ -116,13 +116,24 @@ void client_finished(struct client *c)
 
 /* ---- ends ---------------------------------------------------------------------------- */
 
+static __u8 tcp_state(int fd)
+{
+	struct tcp_info info = {.tcpi_state = TCP_CLOSE};
+	socklen_t len = sizeof(info);
+
+	getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len);
+	return info.tcpi_state;
+}
+
 /* Ends what is in hand for a connection that has ended or is about to. The entry was made busy for
- * it; where it did not end with it, it is another connection's of the same tuple, which would wait
- * for us for ever. */
-static void client_give_up(struct client *c)
+ * it. If its socket had gone by then, that was another connection's entry, of the same tuple, which
+ * would wait for us for ever. Else the entry ends with it and nothing is written: from the moment
+ * the socket is closed another connection may have the tuple, and be lent between our reading the
+ * entry and our writing it. */
+static void client_give_up(struct client *c, bool gone)
 {
 	struct entry_copy made;
-	bool busy = c->request != NULL;
+	bool busy = c->request != NULL && gone;
 
 	if (busy)
 		made = c->request->entry;
@@ -135,6 +146,7 @@ static void client_end(struct client *c, bool reset)
 {
 	struct linger linger = {.l_onoff = 1, .l_linger = 0};
 	struct agent *agent = c->agent;
+	__u8 state;
 
 	if (c->phase == CLIENT_DEAD)
 		return;
@@ -146,8 +158,12 @@ static void client_end(struct client *c, bool reset)
 		TAILQ_REMOVE(&agent->rechecks, c, recheck);
 	if (reset)
 		setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
+	state = tcp_state(c->fd);
+	/* It will send nothing more, and while our socket lives the tuple is nobody else's. */
+	if (state == TCP_CLOSE_WAIT)
+		sweep_unshifted(agent, &c->key);
 	close(c->fd);
-	client_give_up(c);
+	client_give_up(c, state == TCP_CLOSE);
 	buffer_free(&c->in, &c->address->memory);
 	buffer_free(&c->out, &c->address->memory);
 	tdelete(c, &agent->client_tree, compare);
@@ -386,7 +402,7 @@ static bool client_too_many(struct client *c)
  * one has not been read yet. */
 static void client_replaced(struct client *c)
 {
-	client_give_up(c);
+	client_give_up(c, true);
 	tdelete(c, &c->agent->client_tree, compare);
 	memset(&c->key, 0, sizeof(c->key));
 	client_reset(c);

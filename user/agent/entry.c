@@ -113,15 +113,18 @@ int entry_end_lent(struct dataplane *dp, const struct kv_tuple *key, __u32 slot,
 		   bool again, struct kv_client *ret)
 {
 	const struct kv_pair *pair = &ret->pair;
+	__u32 resp;
 
 	if (entry_hold(dp, key, slot, gen, ret) != ENTRY_LENT)
 		return -ENOENT;
+	/* As kv_pair_reset_at has it; but in a silence the client has acknowledged all that it has,
+	 * and its window may be less than it was. */
+	resp = again ? pair->resp_acked
+		     : kv_seq_min(pair->resp_sent, pair->resp_acked + pair->client_window);
 	again = again && pair->head_len && pair->req_acked == pair->req_start &&
 		!(pair->seen & KV_SEEN_RESPONSE);
 	ret->rx_bypass += pair->req_acked - pair->req_start;
-	/* as kv_pair_reset_at has it */
-	ret->tx_bypass += kv_seq_min(pair->resp_sent, pair->resp_acked + pair->client_window) -
-			  pair->resp_start;
+	ret->tx_bypass += resp - pair->resp_start;
 	ret->state = again ? KV_CLIENT_HOME : KV_CLIENT_AGENT;
 	return entry_write(dp, key, ret);
 }

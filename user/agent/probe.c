@@ -29,10 +29,10 @@ int probe_ask(int fd)
 	return 0;
 }
 
-bool probe_peer(const struct agent *agent, struct probe *probe, int fd, __u64 heard_ns,
-		__u64 now_ns, __u64 *look_ns)
+bool probe_peer(struct probe *probe, int fd, __u64 every, __u64 heard_ns, __u64 now_ns,
+		__u64 *look_ns)
 {
-	__u64 every = agent->config->timeouts.probe_ms * MS, due;
+	__u64 due;
 	int err;
 
 	if (!every)

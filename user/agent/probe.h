@@ -18,11 +18,11 @@ struct probe {
 };
 
 /* One look at a peer that was heard last at heard_ns. It is asked when it has said nothing for
- * timeouts.probe, and again each third of that. True: it has vanished. *look_ns is lowered to the
+ * every, and again each third of that (0: never). True: it has vanished. *look_ns is lowered to the
  * time of the next look. fd: a socket of ours to the peer, lent or not; -1: none. Who cannot be
  * asked has not failed to answer. */
-bool probe_peer(const struct agent *agent, struct probe *probe, int fd, __u64 heard_ns,
-		__u64 now_ns, __u64 *look_ns);
+bool probe_peer(struct probe *probe, int fd, __u64 every, __u64 heard_ns, __u64 now_ns,
+		__u64 *look_ns);
 /* Asks now: a peer that does not know the connection answers with RST. */
 int probe_ask(int fd);
 /* When the peer of a socket that is not lent was heard last. */

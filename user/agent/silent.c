@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
+#include <kvsteer/framing.h>
+
 #include "agent/answer.h"
 #include "agent/client.h"
 #include "agent/entry.h"
@@ -11,7 +13,8 @@
 #include "agent/upstream.h"
 #include "common/log.h"
 
-#define LOOK_MAX (15 * SECOND) /* at least so often is a pair looked at */
+#define LOOK_MAX (15 * SECOND) /* at least so often is a pair looked at … */
+#define LOOK_LENT (3 * SECOND) /* … and a lent one: its end may have got lost (backend_every) */
 
 enum why {
 	CLIENT_VANISHED,
@@ -143,6 +146,24 @@ static bool silent_slow(const struct agent *agent, struct silence *s, const stru
 	return now_ns - s->sent_ns >= limit;
 }
 
+static __u64 probe_every(const struct agent *agent)
+{
+	return agent->config->timeouts.probe_ms * MS;
+}
+
+/* The response has passed whole, and the backend has closed. By FIN: it sends again what the client
+ * has not got, and answers. By RST (kv_backend_reset): nobody does, and the client waits for
+ * nothing. */
+static __u64 backend_every(const struct agent *agent, const struct kv_pair *pair)
+{
+	__u64 every = probe_every(agent);
+
+	return pair->seen & KV_SEEN_BACKEND_FIN && kv_framing_done(&pair->response) &&
+			       every > LOOK_LENT
+		       ? LOOK_LENT
+		       : every;
+}
+
 static void silent_lent(struct agent *agent, struct upstream *up, __u32 gen, __u64 now_ns)
 {
 	__u64 limit = agent->config->timeouts.response_ms * MS;
@@ -166,12 +187,12 @@ static void silent_lent(struct agent *agent, struct upstream *up, __u32 gen, __u
 		s->look_ns = s->passed_ns + limit;
 	c = silent_client(agent, &slot->client);
 	/* The slot tells when it was claimed. */
-	if (up->fd >= 0 && probe_peer(agent, &s->client, c ? c->fd : -1,
+	if (up->fd >= 0 && probe_peer(&s->client, c ? c->fd : -1, probe_every(agent),
 				      later(entry.last_ns, slot->last_ns), now_ns, &s->look_ns))
 		silent_end(agent, up, gen, CLIENT_VANISHED);
 	else if (up->fd >= 0 &&
-		 probe_peer(agent, &s->backend, up->fd, later(entry.pair.backend_ns, slot->last_ns),
-			    now_ns, &s->look_ns))
+		 probe_peer(&s->backend, up->fd, backend_every(agent, &entry.pair),
+			    later(entry.pair.backend_ns, slot->last_ns), now_ns, &s->look_ns))
 		silent_end(agent, up, gen, BACKEND_VANISHED);
 	else if (now_ns - s->passed_ns >= limit)
 		silent_end(agent, up, gen, NO_ANSWER);
@@ -189,11 +210,12 @@ static void silent_relay(struct agent *agent, struct upstream *up, __u64 now_ns)
 
 	if (!c || c->phase != CLIENT_RELAYING || c->request->up != up || !relay_is_mine(c))
 		return;
-	if (probe_peer(agent, &s->client, c->fd, probe_heard(c->fd, now_ns), now_ns, &s->look_ns)) {
+	if (probe_peer(&s->client, c->fd, probe_every(agent), probe_heard(c->fd, now_ns), now_ns,
+		       &s->look_ns)) {
 		silent_count(agent, up, CLIENT_VANISHED);
 		client_reset(c);
-	} else if (probe_peer(agent, &s->backend, up->fd, probe_heard(up->fd, now_ns), now_ns,
-			      &s->look_ns)) {
+	} else if (probe_peer(&s->backend, up->fd, probe_every(agent), probe_heard(up->fd, now_ns),
+			      now_ns, &s->look_ns)) {
 		silent_count(agent, up, BACKEND_VANISHED);
 		/* First, so that none of its other upstreams is tried next. */
 		pool_suspect(agent, backend);
@@ -222,7 +244,8 @@ static void silent_idle(struct agent *agent, __u32 id, __u64 now_ns)
 		pool->asked.n = 0;
 	pool->asked_slot = slot;
 	pool->ask_ns = now_ns + LOOK_MAX;
-	if (!probe_peer(agent, &pool->asked, up->fd, heard_ns, now_ns, &pool->ask_ns) ||
+	if (!probe_peer(&pool->asked, up->fd, probe_every(agent), heard_ns, now_ns,
+			&pool->ask_ns) ||
 	    !pool_take(agent, id, slot))
 		return;
 	kv_info("backend %s: an idle connection is dead", agent->dp.backends[id].name);
@@ -244,7 +267,7 @@ static void silent_look(struct agent *agent, struct upstream *up, __u64 now_ns)
 		*s = (struct silence){.gen = gen, .passed_ns = now_ns};
 	if (now_ns < s->look_ns)
 		return;
-	s->look_ns = now_ns + LOOK_MAX;
+	s->look_ns = now_ns + (state == KV_UP_LENT ? LOOK_LENT : LOOK_MAX);
 	if (state == KV_UP_LENT)
 		silent_lent(agent, up, gen, now_ns);
 	else

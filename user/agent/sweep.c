@@ -64,6 +64,20 @@ void sweep_close(struct agent *agent)
 	agent->sweep = NULL;
 }
 
+/* Never lent: its numbers are not shifted, and TIME_WAIT can do without us. */
+static bool unshifted(const struct kv_client *entry)
+{
+	return entry->state != KV_CLIENT_LENT && !entry->rx_bypass && !entry->tx_bypass;
+}
+
+void sweep_unshifted(struct agent *agent, const struct kv_tuple *tuple)
+{
+	struct kv_client entry;
+
+	if (agent->sweep && !entry_read(&agent->dp, tuple, &entry) && unshifted(&entry))
+		bpf_map_delete_elem(agent->dp.clients_fd, tuple);
+}
+
 void sweep_tuple(struct agent *agent, const struct kv_tuple *tuple)
 {
 	struct kv_client entry;
@@ -71,8 +85,7 @@ void sweep_tuple(struct agent *agent, const struct kv_tuple *tuple)
 
 	if (!agent->sweep || entry_read(&agent->dp, tuple, &entry))
 		return;
-	/* Never lent: its numbers are not shifted, and TIME_WAIT can do without us. */
-	if (entry.state != KV_CLIENT_LENT && !entry.rx_bypass && !entry.tx_bypass) {
+	if (unshifted(&entry)) {
 		bpf_map_delete_elem(agent->dp.clients_fd, tuple);
 		return;
 	}

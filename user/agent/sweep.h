@@ -10,6 +10,9 @@ void sweep_close(struct agent *agent);
 /* This connection is closed: its entry is deleted when the kernel has forgotten it too, because
  * its last packets still need the sequence mapping. */
 void sweep_tuple(struct agent *agent, const struct kv_tuple *tuple);
+/* The same for one that is about to be closed, while nobody else can have its tuple: deletes an
+ * entry that none of its last packets needs. */
+void sweep_unshifted(struct agent *agent, const struct kv_tuple *tuple);
 /* The table of clients is full: deletes entries of closed connections that only TIME_WAIT keeps.
  * All that these may still have to do is to acknowledge a FIN once more. */
 bool sweep_make_room(struct agent *agent);
