@@ -103,6 +103,18 @@ static void set_port(struct sockaddr_storage *a, uint16_t port)
 		((struct sockaddr_in *)a)->sin_port = htons(port);
 }
 
+/* As the usual clients do (httpx, aiohttp's and curl's callers): a RST that the network has lost is
+ * never sent again, and who waits for an answer sends nothing that would bring the next one. */
+static void keep_alive(int fd)
+{
+	static const int on = 1, idle_s = 10, every_s = 5, probes = 4;
+
+	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &every_s, sizeof(every_s));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
+}
+
 /* The same port as before, where it can be had at once; else one further on. */
 static int try_connect(struct traffic_conn *c, const struct sockaddr_storage *to)
 {
@@ -120,6 +132,7 @@ static int try_connect(struct traffic_conn *c, const struct sockaddr_storage *to
 			return -errno;
 		setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 		setsockopt(c->fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+		keep_alive(c->fd);
 		if (c->slow)
 			setsockopt(c->fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
 		if (!o->ports.to && source)
