@@ -20,7 +20,6 @@
 #include "lib/client.bpf.h"
 #include "lib/backend.bpf.h"
 #include "lib/relay.bpf.h"
-#include "lib/checksum.bpf.h"
 #include "lib/icmp.bpf.h"
 
 char _license[] SEC("license") = "Dual BSD/GPL";
@@ -75,8 +74,9 @@ static __noinline int kv_drop_odd(const struct kv_packet *p)
 
 /* A new connection of the same tuple. While the old home socket lives it answers for itself (RFC
  * 5961, section 4), of a lent one the pair does; when it is gone, so are its shifts and its pair.
- */
-static __noinline int kv_client_syn(struct __sk_buff *skb, struct kv_packet *p, struct kv_client *c)
+ * False: it goes the way of any other segment. */
+static __noinline bool kv_client_syn(struct __sk_buff *skb, struct kv_packet *p,
+				     struct kv_client *c)
 {
 	bool lent = kv_read_once(c->state) == KV_CLIENT_LENT;
 	struct kv_home h = {};
@@ -151,7 +151,7 @@ static __noinline void kv_client_moved(struct __sk_buff *skb, const struct kv_pa
 	    !kv_seq_acks(p->ack, h.snd_una + s->tx, h.write_seq + s->tx))
 		return;
 	c->ifindex = skb->ifindex;
-	c->path = skb->ifindex == kv_config.lo_ifindex ? KV_PATH_LOCAL : 0;
+	c->path = kv_path_by(skb->ifindex);
 }
 
 static __noinline int kv_client_ingress(struct __sk_buff *skb, struct kv_packet *p, __u32 service)

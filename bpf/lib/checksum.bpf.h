@@ -13,6 +13,8 @@
 
 #include "packet.bpf.h"
 
+/* ---- sums over a packet's bytes ------------------------------------------------------ */
+
 #define KV_SUM_STEP 128
 
 struct kv_sum {
@@ -45,17 +47,27 @@ static long kv_sum_step(__u32 i, void *ctx)
 	return 0;
 }
 
+/* Adds the bytes from off up to end, by 16-bit words from off on (RFC 1071), not folded. */
+KV_INLINE __u32 kv_sum_add(struct __sk_buff *skb, __u32 off, __u32 end, __u32 sum)
+{
+	struct kv_sum s = {.skb = skb, .off = off, .end = end, .sum = sum};
+
+	kv_loop(65536 / KV_SUM_STEP, kv_sum_step, &s);
+	return s.sum;
+}
+
 KV_INLINE __u16 kv_sum_fold(__u64 sum)
 {
 	sum = (sum & 0xffff) + (sum >> 16 & 0xffff);
 	return (sum & 0xffff) + (sum >> 16);
 }
 
+/* ---- the check ----------------------------------------------------------------------- */
+
 /* True: wrong. */
 KV_GLOBAL int kv_checksum_bad(struct __sk_buff *skb, const struct kv_packet *p)
 {
-	struct kv_sum s = {.skb = skb};
-	__u32 pseudo[10];
+	__u32 pseudo[10], sum;
 	__u16 check;
 
 	if (!p || bpf_csum_level(skb, 0 /* QUERY */) >= 0 ||
@@ -66,13 +78,11 @@ KV_GLOBAL int kv_checksum_bad(struct __sk_buff *skb, const struct kv_packet *p)
 	__builtin_memcpy(pseudo + 4, p->key.peer, 16);
 	pseudo[8] = kv_htonl(KV_IPPROTO_TCP);
 	pseudo[9] = kv_htonl(p->header_len + p->payload_len);
-	s.sum = (__u32)bpf_csum_diff(NULL, 0, pseudo, sizeof(pseudo), 0);
-	if (skb->gso_size || kv_sum_fold(s.sum) == check)
+	sum = bpf_csum_diff(NULL, 0, pseudo, sizeof(pseudo), 0);
+	if (skb->gso_size || kv_sum_fold(sum) == check)
 		return 0;
-	s.off = p->l4;
-	s.end = kv_payload_off(p) + p->payload_len;
-	kv_loop(65536 / KV_SUM_STEP, kv_sum_step, &s);
-	return kv_sum_fold(s.sum) != 0xffff;
+	sum = kv_sum_add(skb, p->l4, kv_payload_off(p) + p->payload_len, sum);
+	return kv_sum_fold(sum) != 0xffff;
 }
 
 #endif /* KVSTEER_CHECKSUM_BPF_H */

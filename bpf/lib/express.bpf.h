@@ -94,7 +94,7 @@ KV_INLINE int kv_express_lend(struct kv_client *c, const struct kv_packet *p,
 	if (c->state == KV_CLIENT_HOME && kv_tuple_equal(&c->key, &p->key)) {
 		c->state = KV_CLIENT_LENT;
 		c->ifindex = ifindex;
-		c->path = ifindex == kv_config.lo_ifindex ? KV_PATH_LOCAL : 0;
+		c->path = kv_path_by(ifindex);
 		c->last_ns = p->now;
 		kv_pair_begin(pair, slot, gen, ch, uh, slot_tsval, p->now);
 		/* its home socket has not seen windows for a while */
@@ -174,7 +174,7 @@ static __noinline int kv_express_send(struct __sk_buff *skb, struct kv_packet *p
 	if (!u)
 		return kv_leave(&p->key, KV_CNT_agent_no_upstream);
 	out->to = u->key;
-	why = kv_mismatch(&p->key, ch, &out->to, uh, skb->ifindex == kv_config.lo_ifindex,
+	why = kv_mismatch(&p->key, ch, &out->to, uh, kv_path_by(skb->ifindex),
 			  b->path & KV_PATH_LOCAL);
 	if (why != KV_CNT_MAX) {
 		kv_pool_put(u, slot);

@@ -41,6 +41,12 @@ struct kv_packet {
 	__u8 ecn; /* the IP header's ECN bits */
 };
 
+/* How what comes in by this interface is reached: lo's comes from this host. */
+KV_INLINE __u32 kv_path_by(__u32 ifindex)
+{
+	return ifindex == kv_config.lo_ifindex ? KV_PATH_LOCAL : 0;
+}
+
 KV_INLINE __u32 kv_payload_off(const struct kv_packet *p)
 {
 	return p->l4 + p->header_len;

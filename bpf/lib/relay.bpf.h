@@ -126,7 +126,7 @@ static __noinline int kv_from_backend_relay(struct __sk_buff *skb, struct kv_pac
 	if (p->seq != r.upstream->rcv_nxt + u->rx_bypass || keep != p->payload_len ||
 	    p->flags & KV_FIN ||
 	    kv_mismatch(client, r.client, key, r.upstream, c->path & KV_PATH_LOCAL,
-			skb->ifindex == kv_config.lo_ifindex) != KV_CNT_MAX)
+			kv_path_by(skb->ifindex)) != KV_CNT_MAX)
 		r.still = 0;
 
 	bpf_spin_lock(&c->lock);

@@ -12,6 +12,7 @@
 #define KVSTEER_REWRITE_BPF_H
 
 #include <kvsteer/seq.h>
+#include "checksum.bpf.h"
 #include "maps.bpf.h"
 #include "packet.bpf.h"
 
@@ -178,67 +179,35 @@ KV_INLINE int kv_splice(struct __sk_buff *skb, const struct kv_packet *p,
 
 /* ---- cutting a segment short; slow, and rare: a client that pipelines ---- */
 
-struct kv_cut {
-	struct __sk_buff *skb;
-	__u32 off;
-	__u32 end;
-	__s64 sum;
-};
-
-#define KV_CUT_STEP 64
-
-static long kv_cut_sum(__u32 i, void *ctx)
-{
-	struct kv_cut *cut = ctx;
-	__u8 bytes[KV_CUT_STEP] = {};
-	__u32 off = cut->off + i * KV_CUT_STEP;
-	__u64 n;
-
-	if (off >= cut->end)
-		return 1;
-	n = cut->end - off;
-	if (n > KV_CUT_STEP)
-		n = KV_CUT_STEP;
-	asm volatile("" : "+r"(n));
-	/* Signed, and two checks for two bounds: see kv_source_load. */
-	if (n > KV_CUT_STEP)
-		return 1;
-	asm volatile("" : "+r"(n));
-	if ((__s64)n <= 0 || bpf_skb_load_bytes(cut->skb, off, bytes, n))
-		return 1;
-	cut->sum = bpf_csum_diff((__be32 *)bytes, sizeof(bytes), NULL, 0, cut->sum);
-	return 0;
-}
-
 /* Cuts the payload to its first keep bytes. Not for GSO packets, whose segmentation would be lost:
  * -1, and the sender's retransmission comes in single segments. */
 KV_GLOBAL int kv_trim(struct __sk_buff *skb, struct kv_packet *p, __u32 keep)
 {
-	struct kv_cut cut = {.skb = skb};
+	__u32 check, off, rest;
+	__s64 gone = 0;
 	__u16 old, new;
-	__u32 check;
 	__u8 odd = 0;
 
 	/* By size: what comes from a virtual machine may not have its segments counted yet. */
 	if (!p || (skb->gso_size && p->payload_len > skb->gso_size))
 		return -1;
 	check = p->l4 + offsetof(struct tcphdr, check);
-	cut.off = kv_payload_off(p) + keep;
-	cut.end = kv_payload_off(p) + p->payload_len;
+	off = kv_payload_off(p) + keep;
 	old = kv_htons(p->header_len + p->payload_len);
 	new = kv_htons(p->header_len + keep);
-	if (keep &
-	    1) { /* the sum goes by 16-bit words of the segment: take the odd byte out alone */
+	/* the sum goes by 16-bit words of the segment: take the odd byte out alone */
+	if (keep & 1) {
 		__u8 word[4] = {};
 
-		if (bpf_skb_load_bytes(skb, cut.off, &odd, 1))
+		if (bpf_skb_load_bytes(skb, off, &odd, 1))
 			return -1;
 		word[1] = odd;
-		cut.sum = bpf_csum_diff((__be32 *)word, 4, NULL, 0, 0);
-		cut.off++;
+		gone = bpf_csum_diff((__be32 *)word, 4, NULL, 0, 0);
+		off++;
 	}
-	kv_loop(65536 / KV_CUT_STEP, kv_cut_sum, &cut);
-	if (bpf_l4_csum_replace(skb, check, 0, cut.sum, 0) ||
+	rest = kv_sum_add(skb, off, kv_payload_off(p) + p->payload_len, 0);
+	gone = bpf_csum_diff(&rest, sizeof(rest), NULL, 0, gone);
+	if (bpf_l4_csum_replace(skb, check, 0, gone, 0) ||
 	    bpf_l4_csum_replace(skb, check, old, new, BPF_F_PSEUDO_HDR | 2))
 		return -1;
 	if (p->ipv6) {
