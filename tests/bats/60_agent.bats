@@ -296,18 +296,6 @@ idle() {
 	until_true 10 aborted_since "$before" 2
 }
 
-aborted() {
-	local i sum=0
-	for ((i = 1; i <= KV_ENGINES; i++)); do
-		sum=$((sum + $(engine_metric "$i" kv_engine_aborted_total)))
-	done
-	echo $sum
-}
-
-aborted_since() {
-	[ "$(aborted)" -ge $(($1 + $2)) ]
-}
-
 @test "engine says Connection: close, or closes silently: every request is served" {
 	local i
 	for fault in '{"say_close":true}' '{"close_after_response":true}'; do

@@ -125,18 +125,6 @@ gateway_of() { # what that host speaks to
 	esac
 }
 
-aborted() {
-	local i sum=0
-	for ((i = 1; i <= KV_ENGINES; i++)); do
-		sum=$((sum + $(engine_metric "$i" kv_engine_aborted_total)))
-	done
-	echo $sum
-}
-
-aborted_since() {
-	[ "$(aborted)" -ge $(($1 + $2)) ]
-}
-
 # shellcheck disable=SC2086
 end_patients() {
 	kill -KILL $PATIENT 2>/dev/null || true

@@ -272,6 +272,20 @@ engine_metric() {
 	kv_in "$KV_ID-e$1" curl -fsS "http://10.72.$1.2:8000/metrics" | sed -n "s/^$2{[^}]*} //p" | head -n 1
 }
 
+# aborted: requests that all engines together have seen given up
+aborted() {
+	local i sum=0
+	for ((i = 1; i <= KV_ENGINES; i++)); do
+		sum=$((sum + $(engine_metric "$i" kv_engine_aborted_total)))
+	done
+	echo $sum
+}
+
+# aborted_since BEFORE N: N more
+aborted_since() {
+	[ "$(aborted)" -ge $(($1 + $2)) ]
+}
+
 # hint TOTAL SEED: a KV-Prefix value of one long prompt; equal seeds share their first rungs
 hint() {
 	python3 "$KV_TOOLS/hint.py" "$1" "$2"

@@ -84,29 +84,45 @@ static void client_acks_all(void)
 	}
 }
 
-static void test_two_cpus(void)
+/* False: there is only one. */
+static bool both_begin(cpu_set_t *ret_before)
+{
+	NEED(!sched_getaffinity(0, sizeof(*ret_before), ret_before));
+	if (CPU_COUNT(ret_before) < 2) {
+		printf("# one CPU only: nothing runs at once\n");
+		return false;
+	}
+	flow_begin();
+	return true;
+}
+
+/* send on each CPU, and meanwhile, where given, the client; returns when all have ended. */
+static void both_run(void *(*send)(void *cpu), void (*client)(void))
 {
 	int cpus[] = {0, 1};
 	pthread_t threads[2];
+
+	for (int k = 0; k < 2; k++)
+		NEED(!pthread_create(&threads[k], NULL, send, &cpus[k]));
+	if (client)
+		client();
+	for (int k = 0; k < 2; k++)
+		pthread_join(threads[k], NULL);
+}
+
+static void test_two_cpus(void)
+{
 	cpu_set_t before;
 
-	NEED(!sched_getaffinity(0, sizeof(before), &before));
-	if (CPU_COUNT(&before) < 2) {
-		printf("# one CPU only: nothing runs at once\n");
+	if (!both_begin(&before))
 		return;
-	}
-	flow_begin();
 	for (int i = 0; i < ROUNDS; i++) {
 		ASK(0, GET, LEN(GET));
 		BACKEND_SAYS(0, HEAD, LEN(HEAD));
 		both.first = segment(&flow.u[0], PSH, NULL, 0);
 		both.ack = segment(&flow.c, 0, NULL, 0);
 		both.sent = 0;
-		for (int k = 0; k < 2; k++)
-			NEED(!pthread_create(&threads[k], NULL, backend_sends, &cpus[k]));
-		client_acks_all();
-		for (int k = 0; k < 2; k++)
-			pthread_join(threads[k], NULL);
+		both_run(backend_sends, client_acks_all);
 		flow.u[0].seq += SEGMENTS * SIZE;
 		flow.c.ack += SEGMENTS * SIZE;
 		flow.u[0].tsval += SEGMENTS + 1;
@@ -143,24 +159,15 @@ static void *backend_sends_half(void *cpu)
 
 static void test_holes(void)
 {
-	int cpus[] = {0, 1};
-	pthread_t threads[2];
 	cpu_set_t before;
 
-	NEED(!sched_getaffinity(0, sizeof(before), &before));
-	if (CPU_COUNT(&before) < 2) {
-		printf("# one CPU only: nothing runs at once\n");
+	if (!both_begin(&before))
 		return;
-	}
-	flow_begin();
 	for (int i = 0; i < 5 * ROUNDS; i++) {
 		ASK(0, GET, LEN(GET));
 		BACKEND_SAYS(0, CHUNKED, LEN(CHUNKED));
 		both.first = segment(&flow.u[0], PSH, NULL, 0);
-		for (int k = 0; k < 2; k++)
-			NEED(!pthread_create(&threads[k], NULL, backend_sends_half, &cpus[k]));
-		for (int k = 0; k < 2; k++)
-			pthread_join(threads[k], NULL);
+		both_run(backend_sends_half, NULL);
 		flow.u[0].seq += CHUNKS * 10;
 		flow.c.ack += CHUNKS * 10;
 		flow.u[0].tsval += CHUNKS + 1;

@@ -164,6 +164,16 @@ static void test_ip_options(void)
 
 /* ---- SYN, TCP options ---------------------------------------------------------------- */
 
+/* The client's first segment of another connection. */
+static struct packet syn_anew(void)
+{
+	struct packet p = segment(&flow.c, SYN, NULL, 0);
+
+	p.flags = SYN;
+	p.seq += 123456789;
+	return p;
+}
+
 /* RFC 5961, section 4.2: a client that has forgotten the connection answers with an RST. */
 static void test_syn_lent(void)
 {
@@ -171,9 +181,7 @@ static void test_syn_lent(void)
 
 	flow_begin();
 	BEGIN(0);
-	p = segment(&flow.c, SYN, NULL, 0);
-	p.flags = SYN;
-	p.seq += 123456789;
+	p = syn_anew();
 	send_from(&flow.c, &p);
 	CHECK_EQ(gw.verdict, flow.local ? VERDICT_OK : VERDICT_SENT);
 	CHECK_MEM(&gw.out.path, &flow.c.key, sizeof(flow.c.key));
@@ -202,9 +210,7 @@ static void test_syn_orphan(void)
 
 	flow_begin();
 	BEGIN(0);
-	p = segment(&flow.c, SYN, NULL, 0);
-	p.flags = SYN;
-	p.seq += 123456789;
+	p = syn_anew();
 	setsockopt(flow.c.home, IPPROTO_TCP, TCP_REPAIR, &(int){TCP_REPAIR_ON}, sizeof(int));
 	close(flow.c.home);
 	flow.c.home = -1;

@@ -15,14 +15,6 @@
 
 /* ---- sockets ------------------------------------------------------------------------- */
 
-static bool is_tcp(int fd)
-{
-	int protocol = 0;
-	socklen_t len = sizeof(protocol);
-
-	return !getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &len) && protocol == IPPROTO_TCP;
-}
-
 /* The agent before may have been killed while it probed (probe.c). */
 static void end_repair(int fd)
 {
@@ -49,7 +41,7 @@ int handover_sockets_find(struct handover_sockets *sockets)
 	while ((entry = readdir(dir))) {
 		int fd = atoi(entry->d_name);
 
-		if (fd < 3 || !is_tcp(fd))
+		if (fd < 3 || !keeper_keeps(fd))
 			continue;
 		if (sockets->n == room) {
 			int *grown;

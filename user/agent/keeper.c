@@ -84,7 +84,7 @@ int keeper_open(struct keeper *keeper, char **argv)
 
 /* ---- the keeper's own process -------------------------------------------------------- */
 
-static bool is_tcp(int fd)
+bool keeper_keeps(int fd)
 {
 	int protocol = 0;
 	socklen_t len = sizeof(protocol);
@@ -102,7 +102,7 @@ static void keep_descriptors(int config_fd, int before_fd)
 	while (dir && (entry = readdir(dir))) {
 		int fd = atoi(entry->d_name);
 
-		if (fd > 2 && (fd == config_fd || fd == before_fd || is_tcp(fd)))
+		if (fd > 2 && (fd == config_fd || fd == before_fd || keeper_keeps(fd)))
 			fcntl(fd, F_SETFD, 0);
 	}
 }

@@ -43,6 +43,8 @@ struct keeper {
 
 /* Reads what the agent before has left in the environment; argv: this program's own. */
 int keeper_open(struct keeper *keeper, char **argv);
+/* A TCP socket: what outlives an agent. May be called where only async-signal-safe calls may be. */
+bool keeper_keeps(int fd);
 /* Makes the keeper, and a spare one that acts if the first has been killed. Prints what fails. */
 int keeper_start(struct keeper *keeper, const struct kv_config *config);
 /* Whether one has been killed; whether there is any. */
