@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-2-Clause
 # Hostile clients and third hosts: they harm nobody but themselves. Smuggling by malformed requests
-# is in 50_badinput.bats; segment by segment, tests/prog/test_tc_forged.c and test_tc_ends.c.
+# is in 50_badinput.bats; segment by segment, tests/prog/test_tc_forged.c and test_tc_reset.c.
 
 load lib
 

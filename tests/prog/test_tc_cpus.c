@@ -18,6 +18,8 @@ static struct {
 	struct packet ack;
 	__u32 sent; /* response bytes that have passed */
 	__u32 dropped;
+	__u32 ready;
+	__u32 round;
 } both;
 
 static int run_once(const struct packet *p)
@@ -136,24 +138,35 @@ static void test_two_cpus(void)
 /* ---- holes --------------------------------------------------------------------------- */
 
 #define CHUNKED "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-#define CHUNKS 60
+#define CHUNK "1\r\nx\r\n"
+#define CHUNKS 500 /* so many that framing them takes longer than the other CPU's whole way */
 
-/* Every second segment of a chunked response, each a chunk: the other CPU fills the holes. */
-static void *backend_sends_half(void *cpu)
+/* Both begin at once, the second one a little later in each round than in the one before. */
+static void both_wait(__u32 turns)
 {
-	struct packet p = both.first;
-	int first = *(int *)cpu;
+	__atomic_add_fetch(&both.ready, 1, __ATOMIC_ACQ_REL);
+	while (__atomic_load_n(&both.ready, __ATOMIC_ACQUIRE) < 2)
+		;
+	for (__u32 i = 0; i < turns; i++)
+		__asm__ volatile("" ::: "memory");
+}
 
-	on_cpu(first);
-	p.data = "5\r\nhello\r\n";
-	p.len = 10;
-	p.seq += first * 10;
-	for (int i = first; i < CHUNKS; i += 2) {
-		while (run_once(&p) == VERDICT_DROP)
-			__atomic_add_fetch(&both.dropped, 1, __ATOMIC_RELAXED);
-		p.seq += 20;
-		p.tsval++;
-	}
+/* CPU 0 fills the hole, CPU 1 sends what is ahead of it. */
+static void *backend_sends_part(void *cpu)
+{
+	bool ahead = *(int *)cpu;
+	char text[CHUNKS * LEN(CHUNK)];
+	struct packet p = both.first;
+
+	on_cpu(ahead);
+	for (int i = 0; i < CHUNKS; i++)
+		memcpy(text + i * LEN(CHUNK), CHUNK, LEN(CHUNK));
+	p.data = text;
+	p.len = ahead ? LEN(CHUNK) : sizeof(text);
+	p.seq += ahead ? sizeof(text) : 0;
+	both_wait(ahead ? both.round * 300 : 0);
+	while (run_once(&p) == VERDICT_DROP)
+		__atomic_add_fetch(&both.dropped, 1, __ATOMIC_RELAXED);
 	return NULL;
 }
 
@@ -163,14 +176,15 @@ static void test_holes(void)
 
 	if (!both_begin(&before))
 		return;
-	for (int i = 0; i < 5 * ROUNDS; i++) {
+	for (both.round = 0; both.round < 4 * ROUNDS; both.round++) {
 		ASK(0, GET, LEN(GET));
 		BACKEND_SAYS(0, CHUNKED, LEN(CHUNKED));
 		both.first = segment(&flow.u[0], PSH, NULL, 0);
-		both_run(backend_sends_half, NULL);
-		flow.u[0].seq += CHUNKS * 10;
-		flow.c.ack += CHUNKS * 10;
-		flow.u[0].tsval += CHUNKS + 1;
+		both.ready = 0;
+		both_run(backend_sends_part, NULL);
+		flow.u[0].seq += (CHUNKS + 1) * LEN(CHUNK);
+		flow.c.ack += (CHUNKS + 1) * LEN(CHUNK);
+		flow.u[0].tsval++;
 		/* all has been framed, or the end would not be known as one */
 		BACKEND_SAYS(0, "0\r\n\r\n", 5);
 		CLIENT_ACKS(0);
@@ -183,7 +197,7 @@ int main(void)
 {
 	static const struct prog_test tests[] = {
 		{"both sides of a pair on two CPUs", test_two_cpus},
-		{"a response in two halves, on two CPUs", test_holes},
+		{"a hole and what is ahead of it, on two CPUs", test_holes},
 	};
 
 	return TALK_MAIN(tests);
