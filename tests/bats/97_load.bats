@@ -56,12 +56,20 @@ slow_end() {
 	cat "$BATS_TEST_TMPDIR/slow.out"
 }
 
-# ended FILTER: ends them, and that is what became of them
+# ended FILTER: that is what becomes of them, and stays so until they are ended
 ended() {
 	local out
+	until_true 10 slow_are "$1" || true
 	out=$(slow_end)
 	slow=
-	jq -e "$1" >/dev/null <<<"$out" || die "not $1: $out"
+	tail -n 1 <<<"$out" | jq -e "$1" >/dev/null || die "not $1: $out"
+}
+
+# slow_are FILTER: what they say of themselves now
+slow_are() {
+	kill -USR1 "$slow"
+	sleep 0.1
+	tail -n 1 "$BATS_TEST_TMPDIR/slow.out" | jq -e "$1" >/dev/null
 }
 
 # told LIMIT [now]: kvsteer status says in words that it was reached, or is now
@@ -89,6 +97,11 @@ whole() {
 		die "not whole: $1"
 }
 
+# risen COUNTER N: it is N now, or more
+risen() {
+	[ "$(counter "$1")" -ge "$2" ]
+}
+
 # agent_says KEY: what the agent itself tells of its state
 agent_says() {
 	python3 - "$KV_CTL" "$1" <<-'PY'
@@ -100,13 +113,19 @@ agent_says() {
 	PY
 }
 
-# files_left PID N: its limit of open files becomes such that N more can be opened
+# files_left PID N: its limit of open files becomes such that N more can be opened; no client is
+# connected then, whose end would give it one more
 files_left() {
 	local pid=$1 left=$2 n
+	until_true 10 no_clients
 	for ((n = 0; left >= 0; n++)); do
 		[ -e "/proc/$pid/fd/$n" ] || left=$((left - 1))
 	done
 	prlimit --pid "$pid" --nofile=$((n - 1)):
+}
+
+no_clients() {
+	[ -z "$(kv_in "$KV_ID-gw" ss -Htn state established state close-wait 'sport = :8000')" ]
 }
 
 rss() {
@@ -140,10 +159,11 @@ KINDS+=,half-body,half-body,half-body,half-body,express-body,unread,unread-agent
 	before=$(rss)
 	slow -n "$KV_SLOW" --kinds "$KINDS" --sources 10.71.2.11,10.71.2.12,10.71.2.13,10.71.2.14 \
 		--pace 4000 --answer 1000000
-	after=$(rss)
-	per=$(((after - before) / KV_SLOW))
+	until_true 30 eval '[ "$(kvs -j status | jq .clients.known)" -ge $((KV_SLOW - 10)) ]'
 	windows 1 "$BATS_TEST_TMPDIR/warm"
 	windows 8 "$with"
+	after=$(rss)
+	per=$(((after - before) / KV_SLOW))
 	kvs -j status | jq -c '.clients, .upstreams, .limits'
 	[ "$(kvs -j status | jq .clients.known)" -ge $((KV_SLOW - 10)) ]
 	ended '[.kinds[] | keys == ["open"]] | all'
@@ -161,7 +181,7 @@ KINDS+=,half-body,half-body,half-body,half-body,express-body,unread,unread-agent
 @test "slow clients do not stay: a head has its time in all, a body a least rate" {
 	gateway 'timeouts: {request: 3s}'
 	slow -n 400 --kinds head,half-head,body,half-body,express-body --every 0.2
-	until_true 15 eval '[ "$(counter agent_request_timeout)" -ge 400 ]'
+	until_true 15 risen agent_request_timeout 400
 	ended '[.kinds[] | . == {"408": 80}] | all'
 	# who sends steadily is not meant, however long it takes
 	from 1 timeout 30 curl -fsS -m 8 --limit-rate 30K -o /dev/null -H 'Expect:' \
@@ -187,6 +207,7 @@ KINDS+=,half-body,half-body,half-body,half-body,express-body,unread,unread-agent
 	local out
 	gateway 'limits: {clients_per_address: 20, memory_per_address: 2MiB, body: 1MiB}'
 	slow -n 60 --kinds half-head --sources 10.71.2.11,10.71.2.12
+	until_true 10 risen clients_refused_address 20
 	[ "$(counter clients_refused_address)" = 20 ]
 	told limits.clients_per_address
 	out=$(traffic -n 300 -c 8)
@@ -201,7 +222,7 @@ KINDS+=,half-body,half-body,half-body,half-body,express-body,unread,unread-agent
 	ended '.kinds["half-head"] == {"open": 20, "reset": 10}'
 	# memory: two bodies of 1 MB may come at a time, the others wait, unread
 	slow -n 6 --kinds body --every 0.2 --body 1000000 --sources 10.71.2.13
-	until_true 5 eval '[ "$(counter agent_memory_waits_address)" -ge 4 ]'
+	until_true 5 risen agent_memory_waits_address 4
 	told limits.memory_per_address
 	out=$(traffic -n 200 --hinted 0 -c 4 --request-bytes 20000-100000)
 	fine "$out"
@@ -246,6 +267,7 @@ KINDS+=,half-body,half-body,half-body,half-body,express-body,unread,unread-agent
 	gateway 'max_clients: 64' 'max_prefixes: 1024' 'max_sessions: 64' 'timeouts: {client_idle: 2s}'
 	# all entries taken by clients that wait inside a request
 	slow -n 62 --kinds half-head --sources 10.71.2.11
+	until_true 10 eval '[ "$(kvs -j status | jq .clients.known)" -ge 62 ]'
 	out=$(traffic -n 400 -c 16 --keep-alive 5)
 	whole "$out"
 	[ "$(counter agent_clients_full)" -gt 0 ]
@@ -264,9 +286,9 @@ KINDS+=,half-body,half-body,half-body,half-body,express-body,unread,unread-agent
 	local out
 	gateway 'upstreams_per_backend: 64' 'timeouts: {connect: 500ms}'
 	# each of 200 requests holds one of 3 × 64 connections
-	from 2 "$KV_OUT/kv-traffic" -j -d 4 -c 200 --first-us 2000000-3000000 --timeout 20 "$KV_V4" >"$BATS_TEST_TMPDIR/busy" 3>&- &
+	from 2 "$KV_OUT/kv-traffic" -j -d 3 -c 200 --first-us 2000000-3000000 --timeout 20 "$KV_V4" >"$BATS_TEST_TMPDIR/busy" 3>&- &
 	local busy=$!
-	until_true 5 told upstreams_per_backend now
+	until_true 10 told upstreams_per_backend now
 	out=$(traffic -n 100 -c 16)
 	whole "$out"
 	wait $busy
@@ -282,14 +304,15 @@ KINDS+=,half-body,half-body,half-body,half-body,express-body,unread,unread-agent
 	pid=$(agent_says pid)
 	fine "$(traffic -n 300 -c 8)"
 	files_left "$pid" 2
-	# no file for the third client: it waits in the kernel, which serves what is hinted all the same
-	slow -n 20 --kinds half-head
-	told 'open files, accepting'
+	# no file for the third client, even if some upstreams are closed: it waits in the kernel, which
+	# serves what is hinted all the same
+	slow -n 60 --kinds half-head
+	until_true 10 told 'open files, accepting'
 	before=$(counter requests_express)
 	traffic -n 400 -c 4 --rate 200 --hinted 100 --framing length,chunked >"$BATS_TEST_TMPDIR/waits" 3>&- &
 	local waits=$!
-	sleep 1.5
-	[ "$(counter requests_express)" -gt "$before" ]
+	until_true 5 risen requests_express "$((before + 1))"
+	sleep 1
 	prlimit --pid "$pid" --nofile=20000:
 	wait $waits
 	fine "$(cat "$BATS_TEST_TMPDIR/waits")"
@@ -316,7 +339,7 @@ KINDS+=,half-body,half-body,half-body,half-body,express-body,unread,unread-agent
 	echo "$KV_STARTED" >"$KV_RUN/gateway.pid"
 	kv_serves "$KV_V4"
 	slow -n 150 --kinds half-head
-	[ "$(counter clients_out_of_files)" -ge 50 ]
+	until_true 10 risen clients_out_of_files 50
 	told 'open files, clients'
 	ended '.kinds["half-head"] | .open <= 100 and .reset >= 50'
 	until_true 5 eval 'fine "$(traffic -n 100 -c 16)"'

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Slow clients, thousands from one process: they send a head, or a body, a byte at a time, or stop in
-the middle, or ask for much and read nothing. Says what became of them, as JSON, at the end (SIGTERM)
-or after --seconds; says "ready" on stderr once all are connected."""
+the middle, or ask for much and read nothing. Says what became of them, as a line of JSON, when asked
+(SIGUSR1), at the end (SIGTERM) or after --seconds; says "ready" on stderr once all are connected."""
 import argparse
 import collections
 import errno
@@ -110,12 +110,16 @@ def main():
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, args.n + 100)), hard))
     kinds, sources = args.kinds.split(","), args.sources.split(",") if args.sources else [None]
     poll, by_fd, slow = select.epoll(), {}, []
-    stop = []
+    stop, asked = [], []
     signal.signal(signal.SIGTERM, lambda *_: stop.append(1))
+    signal.signal(signal.SIGUSR1, lambda *_: asked.append(1))
     start = time.monotonic()
     told, turn, dripping = False, 0, []
     while not stop and time.monotonic() - start < args.seconds:
         now = time.monotonic()
+        if asked:
+            asked.clear()
+            report(slow, start)
         while len(slow) < min(args.n, int((now - start) * args.pace) + 1):
             k = len(slow)
             s = Slow(kinds[k % len(kinds)], args, sources[k // len(kinds) % len(sources)], k)
