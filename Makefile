@@ -44,6 +44,7 @@ objs      = $(patsubst %.c,$(B)/%.o,$(call srcs,$(1)))
 LIB_O    := $(call objs,user/lib)
 COMMON_O := $(call objs,user/common)
 TOOLS_O  := $(call objs,tools/common)
+ENGINES_O := $(call objs,user/engines)
 TOOLS    := $(notdir $(patsubst %/,%,$(dir $(wildcard tools/*/main.c))))
 UNITS    := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/test_*.c))
 FUZZERS  := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
@@ -98,11 +99,15 @@ $(B)/libcommon.a: $(COMMON_O)
 	$(call msg,AR,$@)
 	$(Q)rm -f $@ && ar rcs $@ $^
 
+$(B)/libengines.a: $(ENGINES_O)
+	$(call msg,AR,$@)
+	$(Q)rm -f $@ && ar rcs $@ $^
+
 $(B)/libtools.a: $(TOOLS_O)
 	$(call msg,AR,$@)
 	$(Q)rm -f $@ && ar rcs $@ $^
 
-$(B)/kvsteerd: $(call objs,user/agent) $(B)/libcommon.a $(B)/libkvsteer.a
+$(B)/kvsteerd: $(call objs,user/agent) $(B)/libengines.a $(B)/libcommon.a $(B)/libkvsteer.a
 	$(call msg,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) $^ -o $@ $(LDLIBS)
 $(B)/kvsteer: $(call objs,user/cli) $(B)/libcommon.a $(B)/libkvsteer.a
@@ -126,7 +131,7 @@ $(B)/kv-impair: $(IMPAIR_O)
 
 # Unit tests are always built with the sanitizers: run `make SAN=1 units`.
 units: $(addprefix $(B)/tests/unit/,$(UNITS))
-$(B)/tests/unit/test_%: $(B)/tests/unit/test_%.o $(B)/libtools.a $(B)/libcommon.a $(B)/libkvsteer.a
+$(B)/tests/unit/test_%: $(B)/tests/unit/test_%.o $(B)/libengines.a $(B)/libtools.a $(B)/libcommon.a $(B)/libkvsteer.a
 	$(call msg,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) $^ -o $@ $(LDLIBS)
 
@@ -137,7 +142,7 @@ $(B)/tests/prog/test_%: $(B)/tests/prog/test_%.o $(B)/libcommon.a $(B)/libkvstee
 	$(Q)$(CC) $(LDFLAGS) $^ -o $@ $(LDLIBS)
 
 fuzzers: $(addprefix $(OUT)/fuzz/,$(FUZZERS))
-$(OUT)/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(wildcard include/kvsteer/*.h user/lib/*.[ch] user/common/*.[ch] user/agent/head.[ch])
+$(OUT)/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(wildcard include/kvsteer/*.h user/lib/*.[ch] user/common/*.[ch] user/engines/*.[ch] user/agent/head.[ch])
 	$(call msg,FUZZ,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CLANG) $(CPPFLAGS) -std=gnu11 -g -O1 -Wall -Wextra -Werror \

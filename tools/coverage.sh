@@ -40,9 +40,10 @@ parsers=(
 	"clients:prompts:user/lib/prompt.c user/lib/messages.c user/lib/text.c user/lib/canon.c user/lib/hash.c user/lib/rungs.c"
 	"clients, engines:TCP options, sequence numbers:seq.h"
 	"engines:responses, chunks:framing.h framing_machine.h framing_state.h"
+	"engines:metrics pages:user/engines/prom.c user/engines/metrics.c"
 	"administrator:configuration:user/common/config*.c user/common/addr.c"
 )
-units="request hint tenant framing seq prompt hash ladder config"
+units="request hint tenant framing seq prompt hash ladder config metrics"
 
 flags=(-Iinclude -Iuser -I.output -D_GNU_SOURCE -DKVSTEER_VERSION='"coverage"' -std=gnu11 -g -O0
 	-Wno-string-plus-int -fprofile-instr-generate -fcoverage-mapping)
@@ -78,7 +79,7 @@ run() {
 		{ echo "coverage: $name failed" && tail -n 20 "$out/$name.log" && return 1; } >&2
 }
 
-for f in user/lib/*.c user/common/{config*,addr}.c; do
+for f in user/lib/*.c user/common/{config*,addr}.c user/engines/{prom,metric*}.c; do
 	spread compile "$f"
 done
 all_done
@@ -90,7 +91,7 @@ for f in tests/fuzz/fuzz_*.c; do
 	spread run "$name" "$f" -fsanitize=fuzzer -- -runs=0 "${inputs[@]}"
 done
 for u in $units; do
-	spread run "test_$u" "tests/unit/test_$u.c" "$out"/obj/user-common-* --
+	spread run "test_$u" "tests/unit/test_$u.c" "$out"/obj/user-{common,engines}-* --
 done
 all_done
 $profdata merge -o "$out/all.profdata" "$out"/*.profraw
