@@ -48,11 +48,17 @@ static int run(struct micro *m)
 	return err ? err : micro_packet(m);
 }
 
-int main(void)
+/* kv-micro [SECONDS]: for each line, 1 unless told */
+int main(int argc, char **argv)
 {
-	struct micro m = {.seconds = 1};
+	struct micro m = {.seconds = argc > 1 ? atof(argv[1]) : 1};
 	_cleanup_free_ char *text = NULL;
 	int err;
+
+	if (argc > 2 || m.seconds <= 0) {
+		fprintf(stderr, "usage: kv-micro [SECONDS]   (of each line; more than 0)\n");
+		return 2;
+	}
 
 	m.doc = yyjson_mut_doc_new(NULL);
 	m.root = yyjson_mut_obj(m.doc);

@@ -33,6 +33,7 @@
 #define REQUEST_START 1000000u
 #define RESPONSE_START 2000000u
 #define REQUEST_BYTES (0x7fff0000u) /* as much as sequence numbers can tell apart */
+#define WINDOW (2u * BATCH * 1448)
 #define TO_BACKEND_SEQ 500u
 #define TO_BACKEND_ACK 700u
 
@@ -74,6 +75,28 @@ static void make_segment(struct segment *s, const struct kv_tuple *t, size_t pay
 	memcpy(s->options, "\x01\x01\x08\x0a\0\0\0\1\0\0\0\1", sizeof(s->options));
 }
 
+/* RFC 1071, by 16-bit words. */
+static uint32_t sum_add(const void *data, size_t len, uint32_t sum)
+{
+	const uint8_t *bytes = data;
+
+	for (size_t i = 0; i < len; i++)
+		sum += i & 1 ? bytes[i] : bytes[i] << 8;
+	return sum;
+}
+
+static void set_checksum(struct segment *s, size_t payload)
+{
+	size_t len = sizeof(s->tcp) + sizeof(s->options) + payload;
+	uint32_t sum = sum_add(&s->ip.saddr, 8, IPPROTO_TCP + len);
+
+	s->tcp.check = 0;
+	sum = sum_add(&s->tcp, len, sum);
+	while (sum >> 16)
+		sum = (sum & 0xffff) + (sum >> 16);
+	s->tcp.check = htons(~sum);
+}
+
 /* The framing behind a head like this one. */
 static int response_at(struct kv_framing *f, const char *head)
 {
@@ -111,6 +134,7 @@ static int lend(struct kvsteer_bpf *skel, const struct kv_tuple *client, const s
 		.resp_sent = RESPONSE_START,
 		.resp_acked = RESPONSE_START,
 		.head_len = 1000,
+		.client_window = WINDOW,
 		.options = KV_OPT_TIMESTAMPS | KV_OPT_SACK,
 		.seen = KV_SEEN_RESPONSE | KV_SEEN_ANSWERED,
 	};
@@ -133,6 +157,30 @@ struct stream {
 	bool from_client;
 };
 
+static int send_batch(int fd, struct segment *segment, const struct stream *s)
+{
+	__u32 seq = s->from_client ? REQUEST_START + 1000 : RESPONSE_START + TO_BACKEND_ACK;
+	__u32 ack = s->from_client ? RESPONSE_START : REQUEST_START + 1000 + TO_BACKEND_SEQ;
+
+	segment->tcp.ack_seq = htonl(ack);
+	for (int i = 0; i < BATCH; i++) {
+		LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = segment,
+			    .data_size_in = sizeof(*segment) - sizeof(segment->payload) + s->len);
+
+		segment->tcp.seq = htonl(seq);
+		set_checksum(segment, s->len);
+		if (bpf_prog_test_run_opts(fd, &opts))
+			return -errno;
+		if (opts.retval != TC_ACT_REDIRECT) {
+			fprintf(stderr, "kv-micro: %s: not redirected: action %d\n", s->name,
+				(int)opts.retval);
+			return -EPROTO;
+		}
+		seq += s->len;
+	}
+	return 0;
+}
+
 static int measure(struct micro *m, const struct stream *s)
 {
 	struct kv_tuple client = tuple(CLIENT_SIDE, MICRO_PORT, CLIENT_ADDR, CLIENT_PORT);
@@ -141,35 +189,17 @@ static int measure(struct micro *m, const struct stream *s)
 	struct micro_clock before, after;
 	double from = micro_now();
 	struct segment segment;
-	__u32 seq, ack;
 	int err;
 
-	err = lend(m->skel, &client, &up, s->head);
-	if (err)
-		return err;
 	make_segment(&segment, s->from_client ? &client : &up, s->len);
 	if (s->payload)
 		memcpy(segment.payload, s->payload, s->len);
-	seq = s->from_client ? REQUEST_START + 1000 : RESPONSE_START + TO_BACKEND_ACK;
-	ack = s->from_client ? RESPONSE_START : REQUEST_START + 1000 + TO_BACKEND_SEQ;
 	err = micro_clock_read(fd, &before);
 	while (!err && micro_now() - from < m->seconds) {
-		for (int i = 0; i < BATCH; i++) {
-			LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = &segment,
-				    .data_size_in =
-					    sizeof(segment) - sizeof(segment.payload) + s->len);
-
-			segment.tcp.seq = htonl(seq);
-			segment.tcp.ack_seq = htonl(ack);
-			if (bpf_prog_test_run_opts(fd, &opts))
-				return -errno;
-			if (opts.retval != TC_ACT_REDIRECT) {
-				fprintf(stderr, "kv-micro: %s: not redirected: action %d\n",
-					s->name, (int)opts.retval);
-				return -EPROTO;
-			}
-			seq += s->len;
-		}
+		/* anew, or it would get further ahead of what the client has acknowledged */
+		err = lend(m->skel, &client, &up, s->head);
+		if (!err)
+			err = send_batch(fd, &segment, s);
 	}
 	if (!err)
 		err = micro_clock_read(fd, &after);
