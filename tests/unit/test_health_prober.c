@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Probes over loopback: what each answer means for an engine's health; its models. */
+#include <signal.h>
+
+#include "check.h"
+#include "common/log.h"
+#include "engines/prober.h"
+#include "loop_server.h"
+
+static struct event_base *base;
+
+struct seen {
+	unsigned int probes, lists;
+	enum health_probe last;
+	char list[64];
+};
+
+static void probed(void *arg, enum health_probe probe)
+{
+	struct seen *s = arg;
+
+	s->last = probe;
+	s->probes++;
+}
+
+static void models(void *arg, const char *json, size_t len)
+{
+	struct seen *s = arg;
+
+	snprintf(s->list, sizeof(s->list), "%.*s", (int)len, json);
+	s->lists++;
+}
+
+static struct prober *probe(struct loop_server *server, struct seen *seen, unsigned int models_ms)
+{
+	struct prober_options o = {"/health", 15, 40, models_ms, probed, models, seen};
+
+	memset(seen, 0, sizeof(*seen));
+	return prober_new(base, "test", &server->addr, &o);
+}
+
+#define STATUS(n) "HTTP/1.1 " #n " X\r\nContent-Length: 0\r\n\r\n"
+
+static const struct {
+	const char *answer;
+	enum health_probe probe;
+} cases[] = {
+	{STATUS(200), PROBE_GOOD},    {STATUS(204), PROBE_GOOD},
+	{STATUS(307), PROBE_GOOD},    {STATUS(404), PROBE_UNKNOWN},
+	{STATUS(401), PROBE_UNKNOWN}, {STATUS(501), PROBE_UNKNOWN},
+	{STATUS(500), PROBE_BAD},     {STATUS(503), PROBE_BAD},
+	{"SSH-2.0-x\r\n", PROBE_BAD}, {"\x15\x03\x01\x01\x02\x02\x46", PROBE_BAD},
+	{"HTTP/1.1 2", PROBE_BAD},
+};
+
+static void answers(void)
+{
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct loop_server s = {};
+		struct seen seen;
+		struct prober *p;
+
+		loop_text(&s, cases[i].answer);
+		loop_open(&s, base);
+		p = probe(&s, &seen, 0);
+		CHECK(loop_until(base, &seen.probes, 2, 1000));
+		if (seen.last != cases[i].probe)
+			printf("# %s\n", cases[i].answer);
+		CHECK_EQ(seen.last, cases[i].probe);
+		CHECK_STR(s.path, "/health");
+		CHECK_EQ(seen.lists, 0);
+		prober_free(p);
+		loop_close(&s);
+		loop_for(base, 2);
+	}
+	CHECK_EQ(probe_of(FETCH_LOCAL, 0), PROBE_UNKNOWN);
+	CHECK_EQ(probe_of(FETCH_UNREACHABLE, 0), PROBE_BAD);
+}
+
+static void hung_dead_back(void)
+{
+	struct loop_server s = {.silent = true}, other = {};
+	struct seen seen, well;
+	struct prober *p, *q;
+	unsigned int had;
+
+	loop_text(&s, STATUS(200));
+	loop_text(&other, STATUS(200));
+	loop_open(&s, base);
+	loop_open(&other, base);
+	p = probe(&s, &seen, 0);
+	q = probe(&other, &well, 0);
+	CHECK(loop_until(base, &seen.probes, 2, 1000));
+	CHECK_EQ(seen.last, PROBE_BAD);
+	CHECK(well.probes > seen.probes);
+	CHECK_EQ(well.last, PROBE_GOOD);
+	loop_close(&s);
+	had = seen.probes;
+	CHECK(loop_until(base, &seen.probes, had + 2, 1000));
+	CHECK_EQ(seen.last, PROBE_REFUSED);
+	s.silent = false;
+	loop_open(&s, base);
+	had = seen.probes;
+	CHECK(loop_until(base, &seen.probes, had + 2, 1000));
+	CHECK_EQ(seen.last, PROBE_GOOD);
+	prober_free(p);
+	prober_free(q);
+	loop_close(&s);
+	loop_close(&other);
+}
+
+static void lists(void)
+{
+	static const char answer[] = "HTTP/1.0 200 OK\r\n\r\n{\"data\":[]}";
+	struct loop_server s = {.repeat = 0};
+	struct seen seen;
+	struct prober *p;
+	unsigned int had;
+
+	loop_text(&s, answer);
+	loop_open(&s, base);
+	p = probe(&s, &seen, 20);
+	CHECK(loop_until(base, &seen.lists, 2, 1000));
+	CHECK_STR(seen.list, "{\"data\":[]}");
+	/* not asked again before its time; and then at once */
+	prober_now(p, true);
+	/* an error is no list, nor is one without end */
+	loop_text(&s, STATUS(404));
+	loop_for(base, 30);
+	had = seen.lists;
+	loop_for(base, 60);
+	CHECK_EQ(seen.lists, had);
+	loop_text(&s, answer);
+	s.repeat = 200000;
+	had = s.requests;
+	CHECK(loop_until(base, &s.requests, had + 3, 2000));
+	CHECK_EQ(strlen(seen.list), strlen("{\"data\":[]}"));
+	prober_free(p);
+	loop_close(&s);
+	loop_for(base, 20);
+}
+
+int main(void)
+{
+	signal(SIGPIPE, SIG_IGN);
+	kv_log_set_level(KV_LOG_ERROR);
+	base = event_base_new();
+	TEST("answers")
+	answers();
+	TEST("hung, dead, back")
+	hung_dead_back();
+	TEST("models")
+	lists();
+	event_base_free(base);
+	return check_done();
+}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "engines/prober.h"
+
+#include <event2/event_struct.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "engines/complaint.h"
+#include "engines/models.h"
+#include "engines/time.h"
+
+#define NOW_NS 1000000000ull /* prober_now: at most so often */
+#define MODELS_TIMEOUT 4     /* times the health check's: a longer answer, less urgent */
+
+/* complaint.about: a fetch_result, or a status beyond them */
+#define ABOUT_STATUS(status) (FETCH_RESULTS + (status))
+
+/* /health and /v1/models apart: one that hangs does not delay the other. */
+struct asking {
+	struct prober *prober;
+	struct event timer;
+	struct fetch *fetch;
+	uint64_t began_ns;
+	uint32_t interval_ms;
+	void (*start)(struct asking *a);
+};
+
+struct prober {
+	struct event_base *base;
+	char name[KV_NAME_LEN];
+	struct kv_addr to;
+	struct prober_options options;
+	struct asking health, models;
+	struct complaint complaint;
+	char *list; /* of the answer at hand */
+	size_t list_len;
+};
+
+enum health_probe probe_of(enum fetch_result result, int status)
+{
+	switch (result) {
+	case FETCH_ANSWERED:
+		if (status >= 200 && status < 400)
+			return PROBE_GOOD;
+		/* No such path, or not for us: something answers, more cannot be said. */
+		return status < 500 || status == 501 ? PROBE_UNKNOWN : PROBE_BAD;
+	case FETCH_REFUSED:
+		return PROBE_REFUSED;
+	case FETCH_LOCAL:
+		return PROBE_UNKNOWN;
+	default:
+		return PROBE_BAD;
+	}
+}
+
+static void again(struct asking *a, uint64_t now_ns)
+{
+	uint64_t next_ns = a->began_ns + jittered(a->interval_ms) * MS_NS;
+	struct timeval wait = ms_timeval(next_ns > now_ns ? (next_ns - now_ns) / MS_NS : 0);
+
+	evtimer_add(&a->timer, &wait);
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *arg)
+{
+	struct asking *a = arg;
+
+	(void)fd;
+	(void)what;
+	if (!a->fetch) {
+		a->began_ns = monotonic_ns();
+		a->start(a);
+	}
+	if (!a->fetch)
+		again(a, a->began_ns);
+}
+
+static void say(struct prober *p, enum fetch_result result, int status, uint64_t now_ns)
+{
+	bool answered = result == FETCH_ANSWERED;
+	char url[KV_ADDR_TEXT + 128], text[KV_ADDR_TEXT];
+
+	snprintf(url, sizeof(url), "http://%s%s", kv_addr_format(&p->to, text, sizeof(text)),
+		 p->options.health_path);
+	if (probe_of(result, status) == PROBE_GOOD) {
+		if (complaint_over(&p->complaint, now_ns))
+			kv_info("backend %s: %s answers well again", p->name, url);
+	} else if (complaint_due(&p->complaint, answered ? ABOUT_STATUS(status) : (int)result,
+				 now_ns)) {
+		if (!answered)
+			kv_warn("backend %s: %s: %s", p->name, url, fetch_result_text(result));
+		else if (status >= 500)
+			kv_warn("backend %s: %s: status %d: the engine says that it is not well",
+				p->name, url, status);
+		else
+			kv_warn("backend %s: %s: status %d: its health is judged by its requests "
+				"alone; is the path right?",
+				p->name, url, status);
+	}
+}
+
+static void health_done(void *arg, enum fetch_result result, int status)
+{
+	struct prober *p = arg;
+	uint64_t now_ns = monotonic_ns();
+
+	p->health.fetch = NULL;
+	say(p, result, status, now_ns);
+	again(&p->health, now_ns);
+	p->options.probed(p->options.arg, probe_of(result, status));
+}
+
+static void health_start(struct asking *a)
+{
+	struct prober *p = a->prober;
+	struct fetch_request request = {
+		.path = p->options.health_path,
+		.timeout_ms = p->options.timeout_ms,
+		.limit = 65536,
+		.done = health_done,
+		.arg = p,
+	};
+
+	a->fetch = fetch_start(p->base, &p->to, &request);
+}
+
+static bool models_data(void *arg, const char *data, size_t n)
+{
+	struct prober *p = arg;
+	char *grown;
+
+	if (n > MODELS_LIST_MAX - p->list_len)
+		return false;
+	grown = realloc(p->list, p->list_len + n);
+	if (!grown)
+		return false;
+	p->list = grown;
+	memcpy(p->list + p->list_len, data, n);
+	p->list_len += n;
+	return true;
+}
+
+static void models_done(void *arg, enum fetch_result result, int status)
+{
+	struct prober *p = arg;
+	char *list = p->list;
+	size_t len = p->list_len;
+
+	p->models.fetch = NULL;
+	p->list = NULL;
+	p->list_len = 0;
+	again(&p->models, monotonic_ns());
+	if (result == FETCH_ANSWERED && status == 200)
+		p->options.models(p->options.arg, list, len);
+	free(list);
+}
+
+static void models_start(struct asking *a)
+{
+	struct prober *p = a->prober;
+	struct fetch_request request = {
+		.path = "/v1/models",
+		.timeout_ms = p->options.timeout_ms * MODELS_TIMEOUT,
+		.limit = MODELS_LIST_MAX,
+		.data = models_data,
+		.done = models_done,
+		.arg = p,
+	};
+
+	free(p->list);
+	p->list = NULL;
+	p->list_len = 0;
+	a->fetch = fetch_start(p->base, &p->to, &request);
+}
+
+static void begin(struct prober *p, struct asking *a, uint32_t interval_ms,
+		  void (*start)(struct asking *a))
+{
+	struct timeval first = ms_timeval(random_below(interval_ms / 8 + 1) % 250);
+
+	*a = (struct asking){.prober = p, .interval_ms = interval_ms, .start = start};
+	evtimer_assign(&a->timer, p->base, on_timer, a);
+	if (interval_ms)
+		evtimer_add(&a->timer, &first);
+}
+
+struct prober *prober_new(struct event_base *base, const char *name, const struct kv_addr *to,
+			  const struct prober_options *options)
+{
+	struct prober *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return NULL;
+	p->base = base;
+	snprintf(p->name, sizeof(p->name), "%s", name);
+	p->to = *to;
+	p->options = *options;
+	begin(p, &p->health, options->interval_ms, health_start);
+	begin(p, &p->models, options->models_ms, models_start);
+	return p;
+}
+
+void prober_free(struct prober *p)
+{
+	if (!p)
+		return;
+	fetch_cancel(p->health.fetch);
+	fetch_cancel(p->models.fetch);
+	event_del(&p->health.timer);
+	event_del(&p->models.timer);
+	free(p->list);
+	free(p);
+}
+
+void prober_now(struct prober *p, bool models)
+{
+	struct asking *a = models ? &p->models : &p->health;
+	struct timeval now = {0, 0};
+
+	if (!a->fetch && a->interval_ms && monotonic_ns() - a->began_ns >= NOW_NS)
+		evtimer_add(&a->timer, &now);
+}
