@@ -32,6 +32,9 @@ LDFLAGS  += $(SANFLAGS)
 ifneq ($(MAKECMDGOALS),setup)
 LDLIBS   := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lm -lpthread
 CPPFLAGS += $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
+# Engines' events: only for what follows them. Debian 13 has another name for msgpack-c.
+EVENTLIBS := $(shell pkg-config --libs libzmq 2>/dev/null) \
+	    $(shell pkg-config --libs msgpack-c 2>/dev/null || pkg-config --libs msgpack 2>/dev/null)
 endif
 
 ARCH     := $(shell uname -m | sed 's/x86_64/x86/;s/aarch64/arm64/')
@@ -43,6 +46,7 @@ srcs      = $(wildcard $(1)/*.c)
 objs      = $(patsubst %.c,$(B)/%.o,$(call srcs,$(1)))
 LIB_O    := $(call objs,user/lib)
 COMMON_O := $(call objs,user/common)
+EVENTS_O := $(call objs,user/events)
 TOOLS_O  := $(call objs,tools/common)
 ENGINES_O := $(call objs,user/engines)
 TOOLS    := $(notdir $(patsubst %/,%,$(dir $(wildcard tools/*/main.c))))
@@ -103,6 +107,10 @@ $(B)/libengines.a: $(ENGINES_O)
 	$(call msg,AR,$@)
 	$(Q)rm -f $@ && ar rcs $@ $^
 
+$(B)/libevents.a: $(EVENTS_O)
+	$(call msg,AR,$@)
+	$(Q)rm -f $@ && ar rcs $@ $^
+
 $(B)/libtools.a: $(TOOLS_O)
 	$(call msg,AR,$@)
 	$(Q)rm -f $@ && ar rcs $@ $^
@@ -131,9 +139,10 @@ $(B)/kv-impair: $(IMPAIR_O)
 
 # Unit tests are always built with the sanitizers: run `make SAN=1 units`.
 units: $(addprefix $(B)/tests/unit/,$(UNITS))
-$(B)/tests/unit/test_%: $(B)/tests/unit/test_%.o $(B)/libengines.a $(B)/libtools.a $(B)/libcommon.a $(B)/libkvsteer.a
+$(B)/tests/unit/test_%: $(B)/tests/unit/test_%.o $(B)/libengines.a $(B)/libevents.a $(B)/libtools.a $(B)/libcommon.a \
+		$(B)/libkvsteer.a
 	$(call msg,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) $^ -o $@ $(LDLIBS)
+	$(Q)$(CC) $(LDFLAGS) $^ -o $@ $(LDLIBS) -Wl,--as-needed $(EVENTLIBS)
 
 progs: $(addprefix $(B)/tests/prog/,$(PROGS))
 $(PROGS:%=$(B)/tests/prog/%.o): | $(patsubst %.bpf.c,$(OUT)/%.skel.h,$(wildcard tests/prog/*.bpf.c))
