@@ -500,6 +500,7 @@ static int string(struct kv_decode *d, const char *p, size_t n, bool bin)
 
 int kv_decode_step(struct kv_decode *d, size_t bytes)
 {
+	static const uint64_t none[1]; /* empty arrays have an address as well */
 	size_t to = d->len - d->at < bytes ? d->len : d->at + bytes;
 	int ret;
 
@@ -518,10 +519,10 @@ int kv_decode_step(struct kv_decode *d, size_t bytes)
 		return 0;
 	if (ret == 1 && d->at == d->len) {
 		d->state = 1;
-		d->batch.events = d->events.at;
-		d->batch.hashes = d->hashes.at;
-		d->batch.tokens = d->tokens.at;
-		d->batch.extras = d->extras.at;
+		d->batch.events = d->events.at ? d->events.at : (void *)none;
+		d->batch.hashes = d->hashes.at ? d->hashes.at : (void *)none;
+		d->batch.tokens = d->tokens.at ? d->tokens.at : (void *)none;
+		d->batch.extras = d->extras.at ? d->extras.at : (void *)none;
 		d->batch.n_events = d->events.n;
 		d->batch.n_hashes = d->hashes.n;
 		d->batch.n_tokens = d->tokens.n;

@@ -1,0 +1,562 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The index of what engines hold: keys, parents, references, tiers, ranks, caps. */
+#include "check.h"
+#include "events_build.h"
+#include "kvsteer.h"
+
+static struct world w;
+static struct build b;
+
+static void open_with(struct kv_index_limits limits)
+{
+	kv_index_free(w.ix);
+	memset(&w, 0, sizeof(w));
+	w.ix = kv_index_new(&limits, &world_sink, &w);
+}
+
+static void open_index(void)
+{
+	open_with((struct kv_index_limits)KV_INDEX_LIMITS);
+}
+
+static int add(uint32_t backend, uint32_t rank, uint32_t block)
+{
+	struct kv_index_engine e = {.backend = backend, .rank = rank, .model = "m", .block = block};
+
+	return kv_index_add(w.ix, &e);
+}
+
+static void begin(uint8_t kind, uint64_t first, uint32_t n)
+{
+	memset(&b.event, 0, sizeof(b.event));
+	b.event.kind = kind;
+	b.event.n_hashes = n;
+	for (uint32_t i = 0; i < n; i++)
+		b.hashes[i] = first + i;
+}
+
+/* Blocks first … first + n - 1 of the prompt whose tokens count up from 1; the block's number tells
+ * its place. parent 0: none. */
+static void with_tokens(uint64_t parent, uint32_t place, uint32_t size)
+{
+	b.event.block_size = size;
+	b.event.has_parent = parent != 0;
+	b.event.parent = parent;
+	b.event.n_tokens = b.event.n_hashes * size;
+	for (uint32_t i = 0; i < b.event.n_tokens; i++)
+		b.tokens[i] = place * size + i + 1;
+}
+
+static void store(int id, uint64_t first, uint32_t n, uint64_t parent, uint32_t place,
+		  uint32_t size)
+{
+	begin(KV_EVENT_STORED, first, n);
+	with_tokens(parent, place, size);
+	build_apply(w.ix, id, &b);
+}
+
+static void drop(int id, uint64_t first, uint32_t n)
+{
+	begin(KV_EVENT_REMOVED, first, n);
+	build_apply(w.ix, id, &b);
+}
+
+/* Key of that prompt's first so many tokens, by the public library. */
+static uint64_t key_of(uint32_t tokens, uint32_t block, const char *model, const char *lora,
+		       const char *salt)
+{
+	struct kvsteer_options opts = {.model = model, .lora = lora, .salt = salt};
+	struct kvsteer_prompt prompt;
+	uint32_t ids[4096];
+
+	for (uint32_t i = 0; i < tokens; i++)
+		ids[i] = i + 1;
+	kvsteer_tokens(ids, tokens, block, &opts, &prompt);
+	return prompt.rungs[prompt.n_rungs - 1].hash;
+}
+
+static uint64_t key(uint32_t tokens, uint32_t block)
+{
+	return key_of(tokens, block, "m", NULL, NULL);
+}
+
+static void keys(void)
+{
+	int id;
+
+	TEST("keys are those of requests: same chain, model, depth")
+	{
+		open_index();
+		id = add(3, 0, 0);
+		store(id, 100, 5, 0, 0, 16);
+		store(id, 105, 3, 104, 5, 16);
+		CHECK_EQ(w.n_told, 8);
+		CHECK_EQ(kv_index_block(w.ix, id), 16);
+		for (uint32_t n = 1; n <= 8; n++) {
+			CHECK_EQ(world_weight(&w, 3, key(16 * n, 16)), 255);
+			CHECK_EQ(w.told[world_find(&w, 3, key(16 * n, 16))].depth, 16 * n);
+			CHECK_EQ(kv_index_lookup(w.ix, 3, key(16 * n, 16)), 255);
+		}
+		CHECK_EQ(kv_index_lookup(w.ix, 4, key(16, 16)), 0);
+		drop(id, 107, 1);
+		CHECK_EQ(world_weight(&w, 3, key(128, 16)), 0);
+		CHECK_EQ(w.n_told, 7);
+	}
+
+	TEST("LoRA and salt in the key; a salt is inherited by later stores")
+	{
+		struct kv_index_engine e = {
+			.backend = 1, .model = "m", .lora_is_model = true, .block = 16};
+
+		open_index();
+		id = kv_index_add(w.ix, &e);
+		begin(KV_EVENT_STORED, 10, 1);
+		with_tokens(0, 0, 16);
+		b.event.salt = (struct kv_bytes){"s", 1};
+		b.event.lora = (struct kv_bytes){"ad", 2};
+		build_apply(w.ix, id, &b);
+		store(id, 11, 1, 10, 1, 16);
+		CHECK_EQ(world_weight(&w, 1, key_of(32, 16, "ad", NULL, "s")), 255);
+		CHECK_EQ(world_weight(&w, 1, key_of(32, 16, "ad", NULL, NULL)), 0);
+		e = (struct kv_index_engine){.backend = 2, .model = "m", .block = 16};
+		id = kv_index_add(w.ix, &e);
+		begin(KV_EVENT_STORED, 10, 1);
+		with_tokens(0, 0, 16);
+		b.event.lora = (struct kv_bytes){"ad", 2};
+		build_apply(w.ix, id, &b);
+		CHECK_EQ(world_weight(&w, 2, key_of(16, 16, "m", "ad", NULL)), 255);
+		begin(KV_EVENT_STORED, 20, 1);
+		with_tokens(0, 0, 16);
+		b.event.lora_id = 7;
+		build_apply(w.ix, id, &b);
+		CHECK_EQ(w.n_told, 4);
+		CHECK_EQ(world_weight(&w, 2, key(16, 16)), 0);
+	}
+
+	TEST("pictures make another key, in any order")
+	{
+		uint64_t first;
+
+		open_index();
+		id = add(1, 0, 16);
+		store(id, 1, 1, 0, 0, 16);
+		for (int turn = 0; turn < 2; turn++) {
+			begin(KV_EVENT_STORED, 2 + turn, 1);
+			with_tokens(0, 0, 16);
+			b.event.n_extras = 2;
+			b.extras[0] = (struct kv_extra){.hash = turn ? 8 : 9};
+			b.extras[1] = (struct kv_extra){.hash = turn ? 9 : 8};
+			build_apply(w.ix, id, &b);
+		}
+		CHECK_EQ(w.n_told, 2); /* two hashes, one key */
+		first = w.told[1].key;
+		CHECK(first != key(16, 16));
+		drop(id, 2, 1);
+		CHECK_EQ(world_weight(&w, 1, first), 255);
+		drop(id, 3, 1);
+		CHECK_EQ(world_weight(&w, 1, first), 0);
+	}
+
+	TEST("a block of the engine is several of ours: its end is told")
+	{
+		open_index();
+		id = add(1, 0, 16);
+		store(id, 1, 2, 0, 0, 64);
+		CHECK_EQ(w.n_told, 2);
+		CHECK_EQ(world_weight(&w, 1, key(64, 16)), 255);
+		CHECK_EQ(world_weight(&w, 1, key(128, 16)), 255);
+	}
+
+	TEST("pages of one token make blocks of ours, over several stores, also as orphans")
+	{
+		for (uint32_t size = 1; size <= 2; size++) {
+			open_index();
+			id = add(1, 0, 0);
+			store(id, 1, 7, 0, 0, size);
+			store(id, 8, 20, 7, 7, size);
+			store(id, 38, 40, 37, 37, size); /* its parent is late */
+			CHECK_EQ(kv_index_block(w.ix, id), 16);
+			CHECK_EQ(w.n_told, 27 * size / 16);
+			store(id, 28, 10, 27, 27, size);
+			CHECK_EQ(w.n_told, 77 * size / 16);
+			for (uint32_t n = 16; n <= 77 * size; n += 16)
+				CHECK_EQ(world_weight(&w, 1, key(n, 16)), 255);
+			drop(id, 1, 77);
+			CHECK_EQ(w.n_told, 0);
+			CHECK_EQ(kv_index_entries(w.ix), 0);
+		}
+	}
+
+	TEST("stores that cannot be right are left out and counted")
+	{
+		struct kv_index_stats stats;
+
+		open_index();
+		id = add(1, 0, 16);
+		begin(KV_EVENT_STORED, 1, 2);
+		with_tokens(0, 0, 16);
+		b.event.n_tokens--;
+		build_apply(w.ix, id, &b);
+		store(id, 1, 2, 0, 0, 24);
+		store(id, 1, 2, 0, 0, 4);
+		kv_index_stats(w.ix, id, &stats);
+		CHECK_EQ(stats.malformed, 1);
+		CHECK_EQ(stats.unfit, 4);
+		CHECK_EQ(w.n_calls, 0);
+	}
+}
+
+static void life(void)
+{
+	struct kv_index_stats stats;
+	int id, other;
+
+	TEST("orphans wait for their parent, in chains, and can be removed meanwhile")
+	{
+		open_index();
+		id = add(1, 0, 16);
+		store(id, 7, 2, 6, 6, 16);
+		store(id, 5, 2, 4, 4, 16);
+		store(id, 9, 1, 8, 8, 16);
+		CHECK_EQ(w.n_told, 0);
+		drop(id, 6, 1);
+		store(id, 1, 4, 0, 0, 16);
+		CHECK_EQ(w.n_told, 5); /* 7 … 9 wait for 6 to come again */
+		kv_index_stats(w.ix, id, &stats);
+		CHECK_EQ(stats.orphans, 5);
+		CHECK_EQ(stats.adopted, 1);
+		store(id, 6, 1, 5, 5, 16);
+		CHECK_EQ(w.n_told, 9);
+		CHECK_EQ(world_weight(&w, 1, key(9 * 16, 16)), 255);
+	}
+
+	TEST("orphans are bounded: the oldest goes, with its entries")
+	{
+		struct kv_index_limits limits = KV_INDEX_LIMITS;
+
+		limits.max_orphan_bytes = 64 << 10;
+		open_with(limits);
+		id = add(1, 0, 16);
+		for (int i = 0; i < 1000; i++)
+			store(id, 1000 + i, 1, 999999 + i, 1, 16);
+		kv_index_stats(w.ix, id, &stats);
+		CHECK(stats.orphans_dropped > 900);
+		CHECK(kv_index_entries(w.ix) < 100);
+		CHECK(kv_index_held(w.ix, id) == kv_index_entries(w.ix));
+		CHECK(!w.complete[1]);
+	}
+
+	TEST("references are counted; tiers have weights; an offloaded block stays")
+	{
+		open_index();
+		id = add(1, 0, 16);
+		store(id, 1, 1, 0, 0, 16);
+		store(id, 1, 1, 0, 0, 16);
+		drop(id, 1, 1);
+		CHECK_EQ(world_weight(&w, 1, key(16, 16)), 255);
+		begin(KV_EVENT_STORED, 1, 1); /* to CPU: no tokens */
+		b.event.tier = KV_TIER_CPU;
+		build_apply(w.ix, id, &b);
+		drop(id, 1, 1);
+		CHECK_EQ(world_weight(&w, 1, key(16, 16)), 128);
+		drop(id, 1, 1); /* none on the GPU */
+		CHECK_EQ(world_weight(&w, 1, key(16, 16)), 128);
+		begin(KV_EVENT_REMOVED, 1, 1);
+		b.event.tier = KV_TIER_CPU;
+		build_apply(w.ix, id, &b);
+		CHECK_EQ(w.n_told, 0);
+		CHECK_EQ(kv_index_entries(w.ix), 0);
+		begin(KV_EVENT_STORED, 1, 1);
+		b.event.tier = KV_TIER_CPU;
+		build_apply(w.ix, id, &b);
+		CHECK_EQ(w.n_told, 0);
+		kv_index_stats(w.ix, id, &stats);
+		CHECK_EQ(stats.ignored_unknown, 2);
+	}
+
+	TEST("groups that are not full attention are ignored, their removals too")
+	{
+		open_index();
+		id = add(1, 0, 16);
+		begin(KV_EVENT_STORED, 1, 1);
+		with_tokens(0, 0, 16);
+		b.event.has_group = true;
+		b.event.group = 1;
+		b.event.spec = KV_SPEC_FULL;
+		build_apply(w.ix, id, &b);
+		CHECK_EQ(w.n_told, 1);
+		b.event.group = 0;
+		b.event.spec = KV_SPEC_OTHER;
+		build_apply(w.ix, id, &b);
+		begin(KV_EVENT_REMOVED, 1, 1);
+		b.event.has_group = true;
+		build_apply(w.ix, id, &b);
+		CHECK_EQ(w.n_told, 1);
+		b.event.group = 1;
+		build_apply(w.ix, id, &b);
+		CHECK_EQ(w.n_told, 0);
+		begin(KV_EVENT_STORED, 1, 1);
+		with_tokens(0, 0, 16);
+		b.event.has_group = true;
+		b.event.group = 2; /* no kind said */
+		build_apply(w.ix, id, &b);
+		CHECK_EQ(w.n_told, 0);
+	}
+
+	TEST("cleared, unsure, complete; the engine's hashes mean nothing elsewhere")
+	{
+		open_index();
+		id = add(1, 0, 16);
+		other = add(2, 0, 16);
+		store(id, 1, 4, 0, 0, 16);
+		store(other, 1, 2, 0, 4, 16);
+		begin(KV_EVENT_CLEARED, 0, 0);
+		build_apply(w.ix, id, &b);
+		CHECK_EQ(w.cleared, 1);
+		CHECK(w.complete[1]);
+		CHECK_EQ(w.n_told, 2);
+		CHECK_EQ(kv_index_held(w.ix, id), 0);
+		CHECK_EQ(kv_index_entries(w.ix), 2);
+		store(id, 3, 1, 2, 2, 16); /* its parent is not there any more */
+		CHECK_EQ(w.n_told, 2);
+		kv_index_unsure(w.ix, id);
+		CHECK_EQ(w.unsure, 1);
+		CHECK(!w.complete[1]);
+		CHECK_EQ(add(2, 0, 16), -17);
+		kv_index_remove(w.ix, other);
+		CHECK_EQ(w.n_told, 0);
+		CHECK(add(2, 0, 16) >= 0);
+	}
+
+	TEST("ranks of a backend: gone when no rank has it, cleared one by one")
+	{
+		open_index();
+		id = add(1, 0, 16);
+		other = add(1, 1, 16);
+		store(id, 1, 3, 0, 0, 16);
+		store(other, 11, 2, 0, 0, 16);
+		CHECK_EQ(w.n_told, 3);
+		drop(id, 1, 1);
+		CHECK_EQ(w.n_told, 3);
+		kv_index_clear(w.ix, other);
+		while (!kv_index_work(w.ix, 1))
+			;
+		CHECK_EQ(w.n_told, 2);
+		CHECK_EQ(world_weight(&w, 1, key(16, 16)), 0);
+		CHECK_EQ(w.gone_unknown, 0);
+	}
+}
+
+static void caps(void)
+{
+	struct kv_index_stats stats;
+	uint64_t bytes;
+	int id, other;
+
+	TEST("the cap in bytes holds; who has its share is refused, who has less gets room")
+	{
+		struct kv_index_limits limits = KV_INDEX_LIMITS;
+
+		limits.max_bytes = 1 << 20;
+		open_with(limits);
+		w.deaf = true;
+		id = add(1, 0, 16);
+		kv_index_complete(w.ix, id);
+		for (int i = 0; i < 300; i++)
+			store(id, 1 + 100 * i, 100, 0, 2 * i, 16);
+		kv_index_stats(w.ix, id, &stats);
+		CHECK(stats.refused > 0);
+		CHECK(!w.complete[1]);
+		CHECK(kv_index_bytes(w.ix) <= limits.max_bytes);
+		CHECK(kv_index_held(w.ix, id) > 10000);
+		other = add(2, 0, 16);
+		for (int i = 0; i < 300; i++)
+			store(other, 1 + 100 * i, 100, 0, 2 * i, 16);
+		CHECK(kv_index_bytes(w.ix) <= limits.max_bytes);
+		CHECK(kv_index_held(w.ix, other) > 5000);
+		CHECK(kv_index_held(w.ix, id) > 5000);
+		kv_index_stats(w.ix, id, &stats);
+		CHECK(stats.evicted > 0);
+	}
+
+	TEST("memory goes back when blocks go")
+	{
+		open_index();
+		w.deaf = true;
+		id = add(1, 0, 16);
+		for (int i = 0; i < 80; i++)
+			store(id, 1 + 4096 * i, 4096, 0, i, 1);
+		bytes = kv_index_bytes(w.ix);
+		CHECK(bytes < 66 * (uint64_t)kv_index_entries(w.ix));
+		for (int i = 0; i < 80; i++)
+			drop(id, 1 + 4096 * i, 4096);
+		CHECK_EQ(kv_index_entries(w.ix), 0);
+		CHECK(kv_index_bytes(w.ix) < 100000);
+	}
+
+	TEST("an engine that gives one prompt a thousand hashes is kept within bounds")
+	{
+		open_index();
+		id = add(1, 0, 16);
+		for (int i = 0; i < 1000; i++)
+			store(id, 1 + i, 1, 0, 0, 16);
+		CHECK_EQ(w.n_told, 1);
+		CHECK(kv_index_entries(w.ix) <= 256);
+		drop(id, 1, 1000);
+		CHECK_EQ(w.n_told, 0);
+	}
+}
+
+/* ---- any sequence, against a plain model --------------------------------------------- */
+
+#define NODES 64 /* blocks of a tree of prompts: node n's parent is n / 2 */
+#define CACHES 3 /* two ranks of backend 0, and backend 1 */
+
+struct waiting_block {
+	uint32_t node, parent;
+};
+
+static struct {
+	uint32_t refs[NODES][KV_TIERS];
+	bool known[NODES];
+	struct waiting_block wait[4096];
+	int n_wait;
+} model[CACHES];
+static uint64_t node_key[NODES];
+
+static void node_tokens(uint32_t node, uint32_t *tokens)
+{
+	for (uint32_t i = 0; i < 16; i++)
+		tokens[i] = node * 16 + i;
+}
+
+static uint32_t model_refs(int c, uint32_t node)
+{
+	uint32_t sum = 0;
+
+	for (int t = 0; t < KV_TIERS; t++)
+		sum += model[c].refs[node][t];
+	return sum;
+}
+
+static void model_reveal(int c, uint32_t node)
+{
+	if (model_refs(c, node))
+		model[c].known[node] = true;
+	else
+		return;
+	for (int i = 0; i < model[c].n_wait;) {
+		struct waiting_block b = model[c].wait[i];
+
+		if (b.parent != node) {
+			i++;
+			continue;
+		}
+		model[c].wait[i] = model[c].wait[--model[c].n_wait];
+		if (!model[c].known[b.node])
+			model_reveal(c, b.node);
+		i = 0;
+	}
+}
+
+static void model_store(int c, uint32_t node, uint8_t tier)
+{
+	uint32_t parent = node / 2;
+
+	model[c].refs[node][tier]++;
+	if (parent && !model[c].known[parent])
+		model[c].wait[model[c].n_wait++] = (struct waiting_block){node, parent};
+	else if (!model[c].known[node])
+		model_reveal(c, node);
+}
+
+static uint32_t model_weight(uint32_t backend, uint32_t node)
+{
+	static const uint32_t weights[KV_TIERS] = {255, 128, 32, 0};
+	uint32_t best = 0;
+
+	for (int c = backend ? 2 : 0; c < (backend ? 3 : 2); c++)
+		for (int t = 0; t < KV_TIERS; t++)
+			if (model[c].known[node] && model[c].refs[node][t] && weights[t] > best)
+				best = weights[t];
+	return best;
+}
+
+static void random_step(const int *ids)
+{
+	int c = rand() % CACHES, what = rand() % 100;
+	uint32_t node = 1 + rand() % (NODES - 1);
+	uint8_t tier = rand() % 4 ? KV_TIER_GPU : rand() % KV_TIERS;
+
+	if (what == 0) {
+		memset(&model[c], 0, sizeof(model[c]));
+		kv_index_clear(w.ix, ids[c]);
+		while (!kv_index_work(w.ix, 7))
+			;
+	} else if (what < 60) {
+		begin(KV_EVENT_STORED, node, 1);
+		with_tokens(node / 2, 0, 16);
+		node_tokens(node, b.tokens);
+		b.event.tier = tier;
+		model_store(c, node, tier);
+		build_apply(w.ix, ids[c], &b);
+	} else {
+		begin(KV_EVENT_REMOVED, node, 1);
+		b.event.tier = tier;
+		if (model[c].refs[node][tier])
+			model[c].refs[node][tier]--;
+		if (!model_refs(c, node))
+			model[c].known[node] = false;
+		build_apply(w.ix, ids[c], &b);
+	}
+}
+
+static void any_sequence(void)
+{
+	int ids[CACHES];
+
+	TEST("any sequence of events, three caches: what is told is what a plain model holds")
+	{
+		node_key[0] = 0;
+		for (uint32_t n = 1; n < NODES; n++) {
+			struct kv_key k = {.domain = KVSTEER_TOKENS, .model = {"m", 1}};
+			uint32_t tokens[16];
+			uint64_t local;
+
+			node_tokens(n, tokens);
+			local = kv_hash_local(tokens, 16, NULL, 0, kv_seed(&k));
+			node_key[n] = n > 1 ? kv_hash_chain(node_key[n / 2], local) : local;
+		}
+		srand(5);
+		for (int round = 0; round < 20; round++) {
+			open_index();
+			memset(model, 0, sizeof(model));
+			ids[0] = add(0, 0, 16);
+			ids[1] = add(0, 1, 16);
+			ids[2] = add(1, 0, 16);
+			for (int step = 0; step < 400; step++) {
+				unsigned int held = 0;
+
+				random_step(ids);
+				for (uint32_t n = 1; n < NODES; n++)
+					for (uint32_t k = 0; k < 2; k++) {
+						held += model_weight(k, n) != 0;
+						CHECK_EQ(world_weight(&w, k, node_key[n]),
+							 model_weight(k, n));
+					}
+				CHECK_EQ(w.n_told, held);
+			}
+			CHECK_EQ(w.gone_unknown, 0);
+		}
+	}
+}
+
+int main(void)
+{
+	keys();
+	life();
+	caps();
+	any_sequence();
+	kv_index_free(w.ix);
+	return check_done();
+}
