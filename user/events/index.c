@@ -129,6 +129,7 @@ void kv_index_clear(struct kv_index *ix, int id)
 	struct engine *e = ix->engines[id];
 
 	reset(ix, id);
+	index_incomplete(ix, id);
 	ix->sink->cleared(ix->ctx, e->backend, e->rank, e->wholesale);
 }
 

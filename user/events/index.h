@@ -81,7 +81,7 @@ int kv_index_add(struct kv_index *ix, const struct kv_index_engine *engine);
 /* Forgets it: unsure, wholesale or one by one. */
 void kv_index_remove(struct kv_index *ix, int id);
 
-/* Its cache is empty, or unknown; both begin a new one. */
+/* Its cache is empty, or unknown; both begin a new one, not complete. */
 void kv_index_clear(struct kv_index *ix, int id);
 void kv_index_unsure(struct kv_index *ix, int id);
 /* All its events from an empty cache on have been applied. */
