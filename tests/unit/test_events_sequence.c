@@ -189,6 +189,13 @@ int main(void)
 		CASE("0 1 2 C r2 E 3", "complete 0 1 2 ask2 complete 3");
 	}
 
+	TEST("a row of lives is not asked about each time")
+	{
+		CASE("0 1 L 0 r0 E 1 L 0 1 L 0 r0 t r0 E 1",
+		     "complete 0 1 restarted ask0 0 complete 1 restarted restarted ask0 0 complete "
+		     "1");
+	}
+
 	TEST("another life in the middle of a replay")
 	{
 		CASE("C 7 8 r0 r1 L 0 r0 E 1", "ask0 0 1 restarted ask0 0 complete 1");

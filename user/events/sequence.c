@@ -82,6 +82,13 @@ static void all_is_there(struct kv_sequence *s)
 	s->ops->complete(s->ctx);
 }
 
+static void ask(struct kv_sequence *s)
+{
+	s->waiting = false;
+	s->stats.replays++;
+	s->ops->ask(s->ctx, s->any ? s->last : s->limits.first);
+}
+
 static void replay(struct kv_sequence *s, uint64_t now)
 {
 	if (s->state != KV_SEQUENCE_REPLAY)
@@ -90,8 +97,10 @@ static void replay(struct kv_sequence *s, uint64_t now)
 	s->answered = s->progress = false;
 	s->check = s->any;
 	s->heard_ns = now;
-	s->stats.replays++;
-	s->ops->ask(s->ctx, s->any ? s->last : s->limits.first);
+	/* A new life is asked about at once, but an endless row of them only now and then. */
+	s->waiting = !s->any && s->restarted_ns && now - s->restarted_ns < s->limits.restart_ns;
+	if (!s->waiting)
+		ask(s);
 }
 
 static bool may_replay(const struct kv_sequence *s, uint64_t now)
@@ -129,9 +138,11 @@ static void restart(struct kv_sequence *s, uint64_t now)
 	drop_held(s);
 	s->state = KV_SEQUENCE_NEW;
 	s->any = s->any_live = s->lost = s->dirty = s->empty = false;
+	s->quiet_until = 0;
 	s->ops->restarted(s->ctx);
-	if (may_replay(s, now))
+	if (s->limits.replay)
 		replay(s, now);
+	s->restarted_ns = now;
 }
 
 void kv_sequence_connected(struct kv_sequence *s, uint64_t now)
@@ -206,7 +217,7 @@ void kv_sequence_replayed(struct kv_sequence *s, struct kv_message *m, uint64_t 
 {
 	uint64_t from = s->check ? s->last : s->limits.first;
 
-	if (s->state != KV_SEQUENCE_REPLAY || (!s->answered && m->seq < from)) {
+	if (s->state != KV_SEQUENCE_REPLAY || s->waiting || (!s->answered && m->seq < from)) {
 		s->ops->release(s->ctx, m);
 		return;
 	}
@@ -243,7 +254,7 @@ void kv_sequence_replayed(struct kv_sequence *s, struct kv_message *m, uint64_t 
 
 void kv_sequence_replay_end(struct kv_sequence *s, uint64_t now)
 {
-	if (s->state != KV_SEQUENCE_REPLAY)
+	if (s->state != KV_SEQUENCE_REPLAY || s->waiting)
 		return;
 	/* It knows no message of that number: it is younger. */
 	if (!s->answered && s->check) {
@@ -262,6 +273,14 @@ uint64_t kv_sequence_tick(struct kv_sequence *s, uint64_t now)
 
 	if (s->state != KV_SEQUENCE_REPLAY)
 		return UINT64_MAX;
+	if (s->waiting) {
+		until = s->restarted_ns + s->limits.restart_ns;
+		if (now >= until) {
+			s->heard_ns = now;
+			ask(s);
+			until = now + s->limits.idle_ns;
+		}
+	}
 	if (now < until)
 		return until;
 	s->stats.replays_failed++;

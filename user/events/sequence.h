@@ -38,15 +38,17 @@ struct kv_sequence_limits {
 	uint64_t first;	   /* number of a life's first message; llm-d's simulator: 1 */
 	size_t hold_bytes; /* of live messages, while a replay runs */
 	uint32_t hold_count;
-	uint64_t idle_ns;  /* a replay is given up when nothing comes for so long … */
-	uint64_t total_ns; /* … or when it has taken so long */
-	uint64_t pause_ns; /* between two replays that brought nothing */
+	uint64_t idle_ns;    /* a replay is given up when nothing comes for so long … */
+	uint64_t total_ns;   /* … or when it has taken so long */
+	uint64_t pause_ns;   /* between two replays that brought nothing */
+	uint64_t restart_ns; /* restarts that follow each other faster wait for their replay */
 };
 
 #define KV_SEQUENCE_LIMITS                                                                         \
 	{                                                                                          \
 		.replay = true, .hold_bytes = 16u << 20, .hold_count = 4096,                       \
-		.idle_ns = 2000000000, .total_ns = 120000000000, .pause_ns = 30000000000           \
+		.idle_ns = 2000000000, .total_ns = 120000000000, .pause_ns = 30000000000,          \
+		.restart_ns = 500000000                                                            \
 	}
 
 struct kv_sequence_stats {
@@ -68,10 +70,11 @@ struct kv_sequence {
 	uint64_t digest;
 	bool any_live;
 	uint64_t live; /* number of the live message that came last */
+	bool waiting;  /* the replay has not been asked for yet */
 	bool answered; /* the replay has brought a message … */
 	bool progress; /* … that was new */
 	bool check;    /* it begins with `last`, to be compared */
-	uint64_t asked_ns, heard_ns;
+	uint64_t asked_ns, heard_ns, restarted_ns;
 	uint64_t quiet_until; /* no replay before */
 	struct kv_message *held;
 	uint32_t n_held, held_capacity;

@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The thread, its sockets, and who is followed. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "events/follow_private.h"
+
+#define INDEX_BLOCKS 256
+#define SHOW_NS 100000000ull
+#define IDLE_MS 100
+
+/* ---- sources ------------------------------------------------------------------------- */
+
+static void source_free(struct source *s)
+{
+	if (!s)
+		return;
+	kv_sequence_exit(&s->sequence);
+	source_drop_work(s);
+	kv_decode_free(s->decode);
+	if (s->replay)
+		zmq_close(s->replay);
+	if (s->monitor) {
+		zmq_socket_monitor(s->feed->sub, NULL, 0);
+		zmq_close(s->monitor);
+	}
+	if (s->feed)
+		feed_put(s->feed);
+	if (s->id >= 0)
+		kv_index_remove(s->follow->index, s->id);
+	free(s->name);
+	free(s->pod);
+	free(s->replay_endpoint);
+	free(s);
+}
+
+static char *copy(const char *text)
+{
+	return text ? strdup(text) : NULL;
+}
+
+/* A replay endpoint is first connected to when a replay is needed: too late to say it is none. */
+static int check_replay(struct kv_follow *f, const char *endpoint)
+{
+	void *socket = endpoint ? zmq_socket(f->zmq, ZMQ_DEALER) : NULL;
+	int err = 0;
+
+	if (!endpoint)
+		return 0;
+	if (!socket)
+		return -errno;
+	feed_set(socket, ZMQ_LINGER, 0);
+	if (zmq_connect(socket, endpoint))
+		err = -errno;
+	zmq_close(socket);
+	return err;
+}
+
+static int source_new(struct kv_follow *f, const struct kv_follow_source *config,
+		      struct source **ret)
+{
+	struct kv_sequence_limits limits = f->limits.sequence;
+	struct source *s = calloc(1, sizeof(*s));
+	int err;
+
+	if (!s)
+		return -ENOMEM;
+	limits.replay = config->replay != NULL;
+	limits.first = config->first;
+	s->follow = f;
+	s->id = -1;
+	STAILQ_INIT(&s->tasks);
+	kv_sequence_init(&s->sequence, &limits, &source_ops, s);
+	s->name = copy(config->name);
+	s->pod = copy(config->pod);
+	s->replay_endpoint = copy(config->replay);
+	s->decode = kv_decode_new();
+	err = s->name && s->decode ? check_replay(f, config->replay) : -ENOMEM;
+	if (!err)
+		err = feed_get(f, config, &s->feed);
+	if (!err && !config->bind) {
+		s->monitor = feed_monitor(f, s->feed->sub);
+		s->down_ns = follow_now();
+		if (zmq_connect(s->feed->sub, config->endpoint))
+			err = -errno;
+	}
+	if (!err) {
+		s->id = kv_index_add(f->index, &config->engine);
+		err = s->id < 0 ? s->id : 0;
+	}
+	if (err) {
+		source_free(s);
+		return err;
+	}
+	/* Whoever connects to us may have been at work for long. */
+	if (config->bind)
+		kv_sequence_connected(&s->sequence, follow_now());
+	*ret = s;
+	return 0;
+}
+
+static struct source *source_find(struct kv_follow *f, const char *name)
+{
+	struct source *s;
+
+	TAILQ_FOREACH (s, &f->sources, link)
+		if (!strcmp(s->name, name))
+			return s;
+	return NULL;
+}
+
+/* ---- the thread ---------------------------------------------------------------------- */
+
+static void show(struct kv_follow *f)
+{
+	struct source *s;
+
+	pthread_mutex_lock(&f->lock);
+	TAILQ_FOREACH (s, &f->sources, link)
+		source_show(s);
+	f->bytes = kv_index_bytes(f->index);
+	f->entries = kv_index_entries(f->index);
+	f->shown_strangers = f->strangers;
+	pthread_mutex_unlock(&f->lock);
+}
+
+static int add(struct kv_follow *f, const struct kv_follow_source *config)
+{
+	struct source *s = source_find(f, config->name);
+	int err = s ? -EEXIST : source_new(f, config, &s);
+
+	if (err)
+		return err;
+	pthread_mutex_lock(&f->lock);
+	TAILQ_INSERT_TAIL(&f->sources, s, link);
+	pthread_mutex_unlock(&f->lock);
+	return 0;
+}
+
+static int remove_source(struct kv_follow *f, const char *name)
+{
+	struct source *s = source_find(f, name);
+
+	if (!s)
+		return -ENOENT;
+	pthread_mutex_lock(&f->lock);
+	TAILQ_REMOVE(&f->sources, s, link);
+	pthread_mutex_unlock(&f->lock);
+	source_free(s);
+	return 0;
+}
+
+/* What another thread has asked for. */
+static void obey(struct kv_follow *f)
+{
+	struct command *c;
+
+	pthread_mutex_lock(&f->lock);
+	c = f->command;
+	pthread_mutex_unlock(&f->lock);
+	if (!c)
+		return;
+	c->result = c->add ? add(f, c->add) : remove_source(f, c->remove);
+	show(f);
+	pthread_mutex_lock(&f->lock);
+	f->command = NULL;
+	c->done = true;
+	pthread_cond_broadcast(&f->obeyed);
+	pthread_mutex_unlock(&f->lock);
+}
+
+static void wait_for(struct kv_follow *f, bool busy, uint64_t until)
+{
+	uint64_t now = follow_now(), count;
+	long ms = busy || until <= now ? 0 : IDLE_MS;
+	struct source *s;
+	struct feed *feed;
+	size_t n = 1, max = 1;
+	zmq_pollitem_t *items;
+
+	LIST_FOREACH(feed, &f->feeds, link)
+	max++;
+	TAILQ_FOREACH (s, &f->sources, link)
+		max += 2;
+	items = alloca(max * sizeof(*items));
+	items[0] = (zmq_pollitem_t){.fd = f->wake, .events = ZMQ_POLLIN};
+	LIST_FOREACH(feed, &f->feeds, link)
+	if (!feed_busy(f, feed))
+		items[n++] = (zmq_pollitem_t){.socket = feed->sub, .events = ZMQ_POLLIN};
+	TAILQ_FOREACH (s, &f->sources, link) {
+		if (s->monitor)
+			items[n++] = (zmq_pollitem_t){.socket = s->monitor, .events = ZMQ_POLLIN};
+		if (s->replay && STAILQ_EMPTY(&s->tasks))
+			items[n++] = (zmq_pollitem_t){.socket = s->replay, .events = ZMQ_POLLIN};
+	}
+	if (ms && until != UINT64_MAX && (until - now) / 1000000 < IDLE_MS)
+		ms = (until - now) / 1000000 + 1;
+	if (zmq_poll(items, n, ms) > 0 && items[0].revents & ZMQ_POLLIN &&
+	    read(f->wake, &count, sizeof(count)) < 0)
+		count = 0; /* another has read it */
+}
+
+/* One turn for everybody. True: there is more to do. */
+static bool turn(struct kv_follow *f, uint64_t *ret_until)
+{
+	bool more = false;
+	uint64_t now, at;
+	struct feed *feed;
+	struct source *s;
+
+	LIST_FOREACH(feed, &f->feeds, link)
+	if (!feed_busy(f, feed))
+		feed_receive(f, feed);
+	now = follow_now();
+	*ret_until = UINT64_MAX;
+	TAILQ_FOREACH (s, &f->sources, link) {
+		source_monitor(s);
+		source_reconnect(s, now);
+		if (s->replay && STAILQ_EMPTY(&s->tasks))
+			source_replay(s);
+		more |= source_work(s);
+		at = kv_sequence_tick(&s->sequence, now);
+		*ret_until = at < *ret_until ? at : *ret_until;
+	}
+	if (!kv_index_work(f->index, INDEX_BLOCKS))
+		more = true;
+	return more;
+}
+
+static void *work(void *arg)
+{
+	struct kv_follow *f = arg;
+	uint64_t until = UINT64_MAX, shown = 0;
+	bool busy = false;
+
+	while (!__atomic_load_n(&f->stop, __ATOMIC_ACQUIRE)) {
+		wait_for(f, busy, until);
+		obey(f);
+		if (follow_now() - shown > SHOW_NS) {
+			show(f);
+			shown = follow_now();
+		}
+		busy = turn(f, &until);
+	}
+	return NULL;
+}
+
+static void wake(struct kv_follow *f)
+{
+	uint64_t one = 1;
+
+	if (write(f->wake, &one, sizeof(one)) < 0)
+		return; /* it is awake, or polls within IDLE_MS */
+}
+
+/* ---- for others ---------------------------------------------------------------------- */
+
+struct kv_follow *kv_follow_new(const struct kv_follow_limits *limits,
+				const struct kv_index_sink *sink, kv_problem_fn *problem, void *ctx)
+{
+	struct kv_follow *f = calloc(1, sizeof(*f));
+
+	if (!f)
+		return NULL;
+	f->limits = *limits;
+	f->problem = problem;
+	f->ctx = ctx;
+	TAILQ_INIT(&f->sources);
+	LIST_INIT(&f->feeds);
+	pthread_mutex_init(&f->lock, NULL);
+	pthread_cond_init(&f->obeyed, NULL);
+	f->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	f->zmq = zmq_ctx_new();
+	f->index = kv_index_new(&limits->index, sink, ctx);
+	if (f->wake >= 0 && f->zmq && f->index && !pthread_create(&f->thread, NULL, work, f)) {
+		f->running = true;
+		return f;
+	}
+	kv_follow_free(f);
+	return NULL;
+}
+
+void kv_follow_free(struct kv_follow *f)
+{
+	struct source *s;
+
+	if (!f)
+		return;
+	if (f->running) {
+		__atomic_store_n(&f->stop, true, __ATOMIC_RELEASE);
+		wake(f);
+		pthread_join(f->thread, NULL);
+	}
+	while ((s = TAILQ_FIRST(&f->sources))) {
+		TAILQ_REMOVE(&f->sources, s, link);
+		source_free(s);
+	}
+	if (f->zmq)
+		zmq_ctx_term(f->zmq);
+	kv_index_free(f->index);
+	if (f->wake >= 0)
+		close(f->wake);
+	pthread_cond_destroy(&f->obeyed);
+	pthread_mutex_destroy(&f->lock);
+	free(f);
+}
+
+static int command(struct kv_follow *f, struct command *c)
+{
+	pthread_mutex_lock(&f->lock);
+	while (f->command)
+		pthread_cond_wait(&f->obeyed, &f->lock);
+	f->command = c;
+	wake(f);
+	while (!c->done)
+		pthread_cond_wait(&f->obeyed, &f->lock);
+	pthread_mutex_unlock(&f->lock);
+	return c->result;
+}
+
+int kv_follow_add(struct kv_follow *f, const struct kv_follow_source *source)
+{
+	struct command c = {.add = source};
+
+	return command(f, &c);
+}
+
+int kv_follow_remove(struct kv_follow *f, const char *name)
+{
+	struct command c = {.remove = name};
+
+	return command(f, &c);
+}
+
+int kv_follow_stats(struct kv_follow *f, const char *name, struct kv_follow_stats *ret)
+{
+	struct source *s;
+
+	pthread_mutex_lock(&f->lock);
+	s = source_find(f, name);
+	if (s)
+		*ret = s->shown;
+	pthread_mutex_unlock(&f->lock);
+	return s ? 0 : -ENOENT;
+}
+
+void kv_follow_totals(struct kv_follow *f, uint64_t *ret_bytes, uint32_t *ret_entries,
+		      uint64_t *ret_strangers)
+{
+	pthread_mutex_lock(&f->lock);
+	*ret_bytes = f->bytes;
+	*ret_entries = f->entries;
+	*ret_strangers = f->shown_strangers;
+	pthread_mutex_unlock(&f->lock);
+}
