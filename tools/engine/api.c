@@ -17,15 +17,27 @@ static void health(struct conn *c)
 		conn_answer(c, 200, "application/json", "", 0);
 }
 
+static void model(struct conn *c, struct buf *b, const char *name, const char *parent)
+{
+	buf_printf(b,
+		   "{\"id\":\"%s\",\"object\":\"model\",\"created\":1754000000,\"owned_by\":"
+		   "\"kv-engine\",\"root\":\"%s\",\"parent\":%s%s%s,\"max_model_len\":%u}",
+		   name, name, parent ? "\"" : "", parent ? parent : "null", parent ? "\"" : "",
+		   c->engine->opt->max_model_len);
+}
+
 static void models(struct conn *c)
 {
+	const struct options *opt = c->engine->opt;
 	struct buf b = {0};
 
-	buf_printf(&b,
-		   "{\"object\":\"list\",\"data\":[{\"id\":\"%s\",\"object\":\"model\",\"created\":"
-		   "1754000000,\"owned_by\":\"kv-engine\",\"root\":\"%s\",\"parent\":null,"
-		   "\"max_model_len\":%u}]}",
-		   c->engine->opt->model, c->engine->opt->model, c->engine->opt->max_model_len);
+	buf_str(&b, "{\"object\":\"list\",\"data\":[");
+	model(c, &b, opt->model, NULL);
+	for (int i = 0; i < opt->n_also; i++) {
+		buf_str(&b, ",");
+		model(c, &b, opt->also[i], opt->model);
+	}
+	buf_str(&b, "]}");
 	conn_answer(c, 200, "application/json", buf_head(&b), b.len);
 	buf_free(&b);
 }
@@ -97,6 +109,7 @@ static const struct {
 	{"/v1/models", "GET", models, 0},
 	{"/health", "GET", health, 0},
 	{"/metrics", "GET", metrics_request, 0},
+	{"/prometheus/metrics", "GET", metrics_request, 0},
 	{"/tokenize", "POST", tokenize_request, 0},
 	{"/detokenize", "POST", detokenize_request, 0},
 	{"/reset_prefix_cache", "POST", reset_cache, 0},

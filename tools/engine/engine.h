@@ -19,13 +19,21 @@
 #include "http.h"
 #include "sha256.h"
 
+#define MODELS_MAX 64
+
+enum { METRICS_VLLM, METRICS_VLLM_OLD, METRICS_SGLANG, METRICS_TRTLLM };
+
 struct options {
 	const char *model;
 	uint32_t blocks, block_size, max_model_len;
 	double rate; /* prefill tokens per second, 0: no time */
 	double decode_ms;
 	double keep_alive_s;
-	bool instant; /* no cache: answers at once */
+	bool instant;		      /* no cache: answers at once */
+	int dialect;		      /* METRICS_*: of its metrics page */
+	double started;		      /* Unix time */
+	const char *also[MODELS_MAX]; /* further names at /v1/models */
+	int n_also;
 	FILE *log;
 	const char *raw_dir;
 };
@@ -145,6 +153,7 @@ void tagged_early(struct conn *c);
 void bytes_request(struct conn *c);
 void completion_request(struct conn *c, int api);
 void metrics_request(struct conn *c);
+int metrics_dialect(const char *name); /* -1: there is none of that name */
 void tokenize_request(struct conn *c);
 void detokenize_request(struct conn *c);
 void fault_clear(struct fault *f);

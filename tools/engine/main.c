@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "engine.h"
@@ -22,6 +23,8 @@ static const char usage[] =
 	"  --name NAME          name of the engine of the same place (first --name, first "
 	"--listen)\n"
 	"  --model NAME         model (emulated)\n"
+	"  --also NAME          serves this name too (an adapter of the model)\n"
+	"  --metrics DIALECT    vllm, vllm-old, sglang or trtllm (vllm)\n"
 	"  --blocks N           blocks of the prefix cache (4096)\n"
 	"  --block-size N       tokens per block (16)\n"
 	"  --rate N             prefill tokens per second, 0: no time (0)\n"
@@ -142,7 +145,9 @@ enum {
 	O_LOG,
 	O_RAW,
 	O_FAULT,
-	O_CONTROL
+	O_CONTROL,
+	O_ALSO,
+	O_METRICS
 };
 
 static const struct option longs[] = {
@@ -160,6 +165,8 @@ static const struct option longs[] = {
 	{"raw", required_argument, NULL, O_RAW},
 	{"fault", required_argument, NULL, O_FAULT},
 	{"control", required_argument, NULL, O_CONTROL},
+	{"also", required_argument, NULL, O_ALSO},
+	{"metrics", required_argument, NULL, O_METRICS},
 	{0},
 };
 
@@ -192,6 +199,16 @@ static int parse(int argc, char **argv, struct options *opt, struct lists *l)
 			exit(0);
 		case O_MODEL:
 			opt->model = optarg;
+			break;
+		case O_ALSO:
+			if (opt->n_also == MODELS_MAX)
+				return fail("too many:", optarg, 0);
+			opt->also[opt->n_also++] = optarg;
+			break;
+		case O_METRICS:
+			opt->dialect = metrics_dialect(optarg);
+			if (opt->dialect < 0)
+				return fail("--metrics: no such dialect:", optarg, 0);
 			break;
 		case O_BLOCKS:
 			opt->blocks = strtoul(optarg, NULL, 10);
@@ -270,12 +287,21 @@ static int start(struct event_base *base, struct options *opt, struct lists *l)
 	return 0;
 }
 
+static double wall_clock(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	return t.tv_sec + t.tv_nsec / 1e9;
+}
+
 int main(int argc, char **argv)
 {
 	struct options opt = {.model = "emulated",
 			      .blocks = 4096,
 			      .block_size = 16,
 			      .max_model_len = 1048576,
+			      .started = wall_clock(),
 			      .keep_alive_s = 5};
 	struct rlimit files = {1 << 16, 1 << 16};
 	struct timeval every = {0, SWEEP_MS * 1000};
