@@ -25,12 +25,12 @@ Q := @
 msg = @printf '  %-8s %s\n' '$(1)' '$(patsubst $(OUT)/%,%,$(2))'
 endif
 
-PKGS     := libbpf libevent libnl-3.0 libnl-route-3.0 libcyaml yaml-0.1 libsystemd yyjson libxxhash
+PKGS     := libbpf libevent libcares libnl-3.0 libnl-route-3.0 libcyaml yaml-0.1 libsystemd yyjson libxxhash
 CPPFLAGS += -Iinclude -Iuser -I$(OUT) -D_GNU_SOURCE -DKVSTEER_VERSION='"$(VERSION)"'
 CFLAGS   += -std=gnu11 -g $(OPT) -Wall -Wextra -Werror -fPIC $(SANFLAGS)
 LDFLAGS  += $(SANFLAGS)
 ifneq ($(MAKECMDGOALS),setup)
-LDLIBS   := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lm -lpthread
+LDLIBS   := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lm -lpthread -lresolv
 CPPFLAGS += $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 # Engines' events: only for what follows them. Debian 13 has another name for msgpack-c.
 EVENTLIBS := $(shell pkg-config --libs libzmq 2>/dev/null) \

@@ -41,6 +41,7 @@ parsers=(
 	"clients, engines:TCP options, sequence numbers:seq.h"
 	"engines:responses, chunks:framing.h framing_machine.h framing_state.h"
 	"engines:metrics pages:user/engines/prom.c user/engines/metrics.c"
+	"DNS servers:answers:user/engines/dns_answer.c"
 	"administrator:configuration:user/common/config*.c user/common/addr.c"
 )
 units="request hint tenant framing seq prompt hash ladder config metrics"
@@ -50,7 +51,7 @@ flags=(-Iinclude -Iuser -I.output -D_GNU_SOURCE -DKVSTEER_VERSION='"coverage"' -
 pkgs=(libcyaml yaml-0.1 yyjson libxxhash)
 read -ra cflags < <(pkg-config --cflags "${pkgs[@]}")
 read -ra libs < <(pkg-config --libs "${pkgs[@]}")
-libs+=(-lm)
+libs+=(-lm -lresolv)
 rm -rf "$out"
 mkdir -p "$out/bin" "$out/obj"
 

@@ -186,7 +186,7 @@ static void noise(void)
 	static char bytes[400];
 	unsigned int seed = 1;
 
-	for (int i = 0; i < 60; i++) {
+	for (int i = 0; i < 24; i++) {
 		struct loop_server s = {.at_once = i & 1};
 		size_t head = i % 3 ? (size_t)sprintf(bytes, OK) : 0;
 

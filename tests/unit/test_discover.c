@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Engines by DNS, against tests/tools/dns_server.py over loopback. Run in the tree's root. */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+
+#include "check.h"
+#include "common/log.h"
+#include "engines/dns_answer.h"
+#include "engines/dns_source.h"
+#include "loop_server.h"
+
+static struct event_base *base;
+static char zone_path[] = "/tmp/kvsteer-zone-XXXXXX";
+static char servers[32];
+static pid_t server;
+
+static void zone(const char *text)
+{
+	char next[64];
+	FILE *f;
+
+	snprintf(next, sizeof(next), "%s.new", zone_path);
+	f = fopen(next, "w");
+	fputs(text, f);
+	fclose(f);
+	CHECK(!rename(next, zone_path));
+}
+
+static bool start_server(void)
+{
+	int out[2], port = 0, fd = mkstemp(zone_path);
+	FILE *f;
+
+	if (fd < 0 || pipe(out))
+		return false;
+	close(fd);
+	zone("{}");
+	server = fork();
+	if (!server) {
+		dup2(out[1], 1);
+		close(out[0]);
+		execlp("python3", "python3", "tests/tools/dns_server.py", zone_path, NULL);
+		_exit(127);
+	}
+	close(out[1]);
+	f = fdopen(out[0], "r");
+	if (fscanf(f, "%d", &port) != 1)
+		port = 0;
+	fclose(f);
+	snprintf(servers, sizeof(servers), "127.0.0.1:%d", port);
+	return port;
+}
+
+static struct got {
+	struct address_set set;
+	unsigned int changes;
+} got;
+
+static void changed(void *arg, const struct address_set *set)
+{
+	(void)arg;
+	got.set = *set;
+	got.changes++;
+}
+
+/* "10.0.0.1:80 [::1]:80", in the set's order */
+static const char *text(void)
+{
+	static char out[4096];
+	char one[KV_ADDR_TEXT], *p = out;
+
+	*p = 0;
+	for (__u32 i = 0; i < got.set.n; i++)
+		p += sprintf(p, "%s%s", i ? " " : "",
+			     kv_addr_format(&got.set.at[i], one, sizeof(one)));
+	return out;
+}
+
+static __u32 most_ms = 40;
+
+static struct dns_source *source(const char *name, __u16 port)
+{
+	struct dns_options o = {name, port, servers, 25, 15, most_ms, changed, NULL};
+	struct dns_source *s = NULL;
+
+	got = (struct got){};
+	CHECK_EQ(dns_source_new(base, &o, &s), 0);
+	return s;
+}
+
+static void rounds(struct dns_source *s, unsigned int n)
+{
+	__u64 end = loop_now() + 3000000000ull, had = dns_source_stats(s)->rounds;
+
+	/* the round that is under way may not have seen the change */
+	while (dns_source_stats(s)->rounds < had + n + 1 && loop_now() < end)
+		loop_for(base, 5);
+	CHECK(dns_source_stats(s)->rounds > had + n);
+}
+
+static void by_address(void)
+{
+	struct dns_source *s;
+
+	zone("{\"llm.test\": {\"A\": [[\"10.0.0.2\", 0], [\"10.0.0.1\", 0], [\"10.0.0.1\", 0]],"
+	     " \"AAAA\": [[\"fd00::1\", 0], [\"::\", 0]]}}");
+	s = source("llm.test", 8000);
+	CHECK(loop_until(base, &got.changes, 1, 2000));
+	CHECK_STR(text(), "10.0.0.1:8000 10.0.0.2:8000 [fd00::1]:8000");
+	/* the same again is no change */
+	rounds(s, 2);
+	CHECK_EQ(got.changes, 1);
+	zone("{\"llm.test\": {\"CNAME\": [\"other.test\", 0]}, \"other.test\": "
+	     "{\"A\": [[\"10.0.0.2\", 0], [\"10.0.0.3\", 0]]}}");
+	CHECK(loop_until(base, &got.changes, 2, 2000));
+	CHECK_STR(text(), "10.0.0.2:8000 10.0.0.3:8000");
+	dns_source_free(s);
+}
+
+static void by_service(void)
+{
+	struct dns_source *s;
+
+	zone("{\"_llm._tcp.test\": {\"SRV\": [[1, 5, 8001, \"a.test\", 0], [1, 5, 8002, "
+	     "\"a.test\", 0],"
+	     " [1, 1, 8001, \"B.test\", 0], [1, 1, 8001, \"b.test\", 0], [2, 0, 9, \"spare.test\", "
+	     "0],"
+	     " [1, 0, 0, \"b.test\", 0], [1, 0, 7, \".\", 0]]},"
+	     " \"a.test\": {\"A\": [[\"10.0.0.1\", 0]]}, \"b.test\": {\"AAAA\": [[\"fd00::2\", "
+	     "0]]},"
+	     " \"spare.test\": {\"A\": [[\"10.0.0.9\", 0]]}}");
+	s = source("_llm._tcp.test", 0);
+	CHECK(loop_until(base, &got.changes, 1, 2000));
+	CHECK_STR(text(), "10.0.0.1:8001 10.0.0.1:8002 [fd00::2]:8001");
+	/* one target cannot be resolved: nothing is taken away, what is new is added */
+	zone("{\"_llm._tcp.test\": {\"SRV\": [[1, 5, 8001, \"a.test\", 0], [1, 5, 8001, "
+	     "\"c.test\", 0]]},"
+	     " \"a.test\": {\"fault\": \"servfail\"}, \"c.test\": {\"A\": [[\"10.0.0.3\", 0]]}}");
+	CHECK(loop_until(base, &got.changes, 2, 2000));
+	CHECK_STR(text(), "10.0.0.1:8001 10.0.0.1:8002 10.0.0.3:8001 [fd00::2]:8001");
+	dns_source_free(s);
+}
+
+static void faults(void)
+{
+	static const char *const bad[] = {
+		"{}",
+		"{\"llm.test\": {}}",
+		"{\"*\": {\"fault\": \"servfail\"}}",
+		"{\"llm.test\": {\"fault\": \"silent\"}}",
+		"{\"llm.test\": {\"fault\": \"garbage\"}}",
+		"{\"llm.test\": {\"fault\": \"short\", \"A\": [[\"10.0.0.9\", 0]]}}",
+	};
+	struct dns_source *s;
+	const struct dns_stats *stats;
+
+	zone("{\"llm.test\": {\"A\": [[\"10.0.0.1\", 0]]}}");
+	s = source("llm.test", 8000);
+	stats = dns_source_stats(s);
+	CHECK(loop_until(base, &got.changes, 1, 2000));
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		__u64 had = stats->failures + stats->empty;
+
+		zone(bad[i]);
+		rounds(s, 1);
+		if (got.changes != 1 || stats->failures + stats->empty == had)
+			printf("# %s\n", bad[i]);
+		CHECK_EQ(got.changes, 1);
+		CHECK(stats->failures + stats->empty > had);
+	}
+	zone("{\"llm.test\": {\"A\": [[\"10.0.0.2\", 0]]}}");
+	CHECK(loop_until(base, &got.changes, 2, 3000));
+	CHECK_STR(text(), "10.0.0.2:8000");
+	/* freed in the middle of a question */
+	zone("{\"llm.test\": {\"fault\": \"silent\"}}");
+	loop_for(base, 30);
+	dns_source_free(s);
+}
+
+static void many(void)
+{
+	static char big[65536];
+	struct dns_source *s;
+	char *p = big + sprintf(big, "{\"llm.test\": {\"fault\": \"truncated\", \"A\": [");
+
+	/* too many for a datagram, and some more than there is room for */
+	for (int i = 0; i < ADDRESS_SET_MOST + 10; i++)
+		p += sprintf(p, "%s[\"10.0.%d.%d\", 0]", i ? "," : "", i / 250, i % 250 + 1);
+	strcpy(p, "]}}");
+	zone(big);
+	s = source("llm.test", 8000);
+	CHECK(loop_until(base, &got.changes, 1, 3000));
+	CHECK_EQ(got.set.n, ADDRESS_SET_MOST);
+	dns_source_free(s);
+}
+
+static void time_to_live(void)
+{
+	struct dns_source *s;
+	__u64 rounds_then;
+
+	zone("{\"llm.test\": {\"A\": [[\"10.0.0.1\", 3600]]}}");
+	most_ms = 200;
+	s = source("llm.test", 8000);
+	CHECK(loop_until(base, &got.changes, 1, 2000));
+	rounds_then = dns_source_stats(s)->rounds;
+	/* an hour, of which most_ms is kept: 200 */
+	loop_for(base, 150);
+	CHECK_EQ(dns_source_stats(s)->rounds, rounds_then);
+	loop_for(base, 120);
+	CHECK_EQ(dns_source_stats(s)->rounds, rounds_then + 1);
+	dns_source_free(s);
+}
+
+static void nobody_answers(void)
+{
+	struct dns_options o = {"llm.test", 80, "127.0.0.1:1", 20, 20, 40, changed, NULL};
+	struct dns_source *s;
+	char long_name[DNS_NAME_MAX + 2];
+
+	got = (struct got){};
+	CHECK_EQ(dns_source_new(base, &o, &s), 0);
+	loop_for(base, 200);
+	CHECK(dns_source_stats(s)->failures >= 1);
+	CHECK_EQ(got.changes, 0);
+	dns_source_free(s);
+	o.servers = "no address";
+	CHECK(dns_source_new(base, &o, &s) < 0);
+	memset(long_name, 'a', sizeof(long_name) - 1);
+	long_name[sizeof(long_name) - 1] = 0;
+	o.name = long_name;
+	CHECK_EQ(dns_source_new(base, &o, &s), -ENAMETOOLONG);
+	/* no name at all */
+	o = (struct dns_options){"a..b", 80, servers, 20, 20, 40, changed, NULL};
+	CHECK_EQ(dns_source_new(base, &o, &s), 0);
+	loop_for(base, 60);
+	CHECK(dns_source_stats(s)->failures >= 1);
+	dns_source_free(s);
+}
+
+int main(void)
+{
+	kv_log_set_level(KV_LOG_ERROR);
+	base = event_base_new();
+	if (!start_server()) {
+		printf("ok 1 - discovery # skip python3 is missing\n1..1\n");
+		return 0;
+	}
+	TEST("A and AAAA, aliases")
+	by_address();
+	TEST("SRV")
+	by_service();
+	TEST("failures and empty answers change nothing")
+	faults();
+	TEST("many, by TCP")
+	many();
+	TEST("time to live")
+	time_to_live();
+	TEST("nobody answers")
+	nobody_answers();
+	kill(server, SIGKILL);
+	waitpid(server, NULL, 0);
+	unlink(zone_path);
+	event_base_free(base);
+	return check_done();
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A file that is written anew now and then, by whatever means: editors, configuration managers,
+ * mounted ConfigMaps that switch a symbolic link. What counts is its text.
+ */
+#ifndef ENGINES_FILE_WATCH_H
+#define ENGINES_FILE_WATCH_H
+
+#include <event2/event.h>
+#include <stddef.h>
+
+#define FILE_WATCH_MAX (4u << 20)
+#define FILE_WATCH_SETTLE_MS 100 /* twice: the text must have stayed the same */
+
+struct file_watch;
+
+/* changed: the text is another one than at the last call, or at the start; NUL behind it. A file
+ * that cannot be read is told once in one line, and changes nothing. 0 or -errno. */
+int file_watch_new(struct event_base *base, const char *path,
+		   void (*changed)(void *arg, const char *text, size_t len), void *arg,
+		   struct file_watch **ret);
+void file_watch_free(struct file_watch *w);
+
+#endif
