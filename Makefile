@@ -58,7 +58,7 @@ SKEL     := $(OUT)/kvsteer.skel.h
 BINS     := $(if $(wildcard user/agent/main.c),$(B)/kvsteerd) $(if $(wildcard user/cli/main.c),$(B)/kvsteer) \
 	    $(addprefix $(B)/kv-,$(TOOLS)) $(if $(wildcard tests/impair/main.c),$(B)/kv-impair)
 
-.PHONY: all setup demo test soak test-fresh test-kernels check coverage bench install uninstall clean help units fuzzers progs style format
+.PHONY: all setup demo test soak test-vllm test-fresh test-kernels check coverage bench install uninstall clean help units fuzzers progs style format
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -175,6 +175,12 @@ soak:
 	$(Q)$(MAKE) --no-print-directory all
 	$(Q)tools/soak.sh
 
+## test-vllm: two real vLLM engines (CPU) behind kvsteer: installs 7 GB, then 15 minutes (root)
+test-vllm:
+	$(Q)tools/setup.sh test
+	$(Q)$(MAKE) --no-print-directory all
+	$(Q)tools/vllm.sh
+
 ## check: the tests that need no root
 check:
 	$(Q)tools/setup.sh test
@@ -247,4 +253,4 @@ help:
 	@sed -n 's/^## //p' Makefile
 
 # Not in the trees of other systems and of Python: they have .d directories of their own.
--include $(shell find $(OUT) '(' -name 'fresh-*' -o -name 'venv-*' ')' -prune -o -type f -name '*.d' -print 2>/dev/null)
+-include $(shell find $(OUT) '(' -name 'fresh-*' -o -name 'venv-*' -o -name vllm ')' -prune -o -type f -name '*.d' -print 2>/dev/null)
