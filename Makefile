@@ -47,6 +47,7 @@ objs      = $(patsubst %.c,$(B)/%.o,$(call srcs,$(1)))
 LIB_O    := $(call objs,user/lib)
 COMMON_O := $(call objs,user/common)
 EVENTS_O := $(call objs,user/events)
+SIM_O    := $(call objs,user/sim)
 TOOLS_O  := $(call objs,tools/common)
 ENGINES_O := $(call objs,user/engines)
 TOOLS    := $(notdir $(patsubst %/,%,$(dir $(wildcard tools/*/main.c))))
@@ -111,6 +112,10 @@ $(B)/libevents.a: $(EVENTS_O)
 	$(call msg,AR,$@)
 	$(Q)rm -f $@ && ar rcs $@ $^
 
+$(B)/libsim.a: $(SIM_O)
+	$(call msg,AR,$@)
+	$(Q)rm -f $@ && ar rcs $@ $^
+
 $(B)/libtools.a: $(TOOLS_O)
 	$(call msg,AR,$@)
 	$(Q)rm -f $@ && ar rcs $@ $^
@@ -118,9 +123,9 @@ $(B)/libtools.a: $(TOOLS_O)
 $(B)/kvsteerd: $(call objs,user/agent) $(B)/libengines.a $(B)/libcommon.a $(B)/libkvsteer.a
 	$(call msg,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) $^ -o $@ $(LDLIBS)
-$(B)/kvsteer: $(call objs,user/cli) $(B)/libcommon.a $(B)/libkvsteer.a
+$(B)/kvsteer: $(call objs,user/cli) $(B)/libsim.a $(B)/libcommon.a $(B)/libkvsteer.a
 	$(call msg,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) $^ -o $@ $(LDLIBS)
+	$(Q)$(CC) $(LDFLAGS) $^ -o $@ $(LDLIBS) -lz
 
 define TOOL
 $$(B)/kv-$(1): $$(call objs,tools/$(1)) $$(B)/libtools.a $$(B)/libkvsteer.a
@@ -139,10 +144,10 @@ $(B)/kv-impair: $(IMPAIR_O)
 
 # Unit tests are always built with the sanitizers: run `make SAN=1 units`.
 units: $(addprefix $(B)/tests/unit/,$(UNITS))
-$(B)/tests/unit/test_%: $(B)/tests/unit/test_%.o $(B)/libengines.a $(B)/libevents.a $(B)/libtools.a $(B)/libcommon.a \
-		$(B)/libkvsteer.a
+$(B)/tests/unit/test_%: $(B)/tests/unit/test_%.o $(B)/libengines.a $(B)/libevents.a $(B)/libtools.a $(B)/libsim.a \
+		$(B)/libcommon.a $(B)/libkvsteer.a
 	$(call msg,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) $^ -o $@ $(LDLIBS) -Wl,--as-needed $(EVENTLIBS)
+	$(Q)$(CC) $(LDFLAGS) $^ -o $@ $(LDLIBS) -Wl,--as-needed $(EVENTLIBS) -lz
 
 progs: $(addprefix $(B)/tests/prog/,$(PROGS))
 $(PROGS:%=$(B)/tests/prog/%.o): | $(patsubst %.bpf.c,$(OUT)/%.skel.h,$(wildcard tests/prog/*.bpf.c))

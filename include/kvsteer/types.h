@@ -59,14 +59,36 @@ static inline long kv_loop(__u32 n, long (*step)(__u32 i, void *ctx), void *ctx)
 /* Callbacks of kv_loop get their context as void *, as bpf_loop wants it. */
 #define KV_INLINE static __always_inline
 
-/* Word-sized atomics; the same builtins in both worlds (BPF: -mcpu=v3, since 5.12). */
 #define kv_read_once(x) (*(volatile typeof(x) *)&(x))
 #define kv_write_once(x, v) (*(volatile typeof(x) *)&(x) = (v))
+
+#ifndef KV_ONE_THREAD
+
+/* Word-sized atomics; the same builtins in both worlds (BPF: -mcpu=v3, since 5.12). */
 #define kv_atomic_add(p, v) ((void)__sync_fetch_and_add(p, v))
 #define kv_atomic_fetch_add(p, v) __sync_fetch_and_add(p, v)
 #define kv_atomic_fetch_or(p, v) __sync_fetch_and_or(p, v)
 #define kv_atomic_fetch_and(p, v) __sync_fetch_and_and(p, v)
 #define kv_atomic_xchg(p, v) __sync_lock_test_and_set(p, v)
 #define kv_atomic_cas(p, old, new) __sync_val_compare_and_swap(p, old, new)
+
+#else
+
+/* The simulator's world is one thread's alone: locked instructions would be half of its time. */
+#define kv_atomic_fetch(p, v)                                                                      \
+	({                                                                                         \
+		typeof(p) kv_at = (p);                                                             \
+		typeof(*(p)) kv_was = *kv_at;                                                      \
+		*kv_at = (v);                                                                      \
+		kv_was;                                                                            \
+	})
+#define kv_atomic_add(p, v) ((void)(*(p) += (v)))
+#define kv_atomic_fetch_add(p, v) kv_atomic_fetch(p, kv_was + (v))
+#define kv_atomic_fetch_or(p, v) kv_atomic_fetch(p, kv_was | (v))
+#define kv_atomic_fetch_and(p, v) kv_atomic_fetch(p, kv_was &(v))
+#define kv_atomic_xchg(p, v) kv_atomic_fetch(p, v)
+#define kv_atomic_cas(p, old, new) kv_atomic_fetch(p, kv_was == (old) ? (new) : kv_was)
+
+#endif /* KV_ONE_THREAD */
 
 #endif /* KVSTEER_TYPES_H */

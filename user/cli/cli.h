@@ -52,6 +52,7 @@ int do_apply(struct cli *cli, int argc, char **argv);
 int do_restart(struct cli *cli, int argc, char **argv);
 int do_check(struct cli *cli, int argc, char **argv);
 int do_hash(struct cli *cli, int argc, char **argv);
+int do_simulate(struct cli *cli, int argc, char **argv);
 int do_prefix_lookup(struct cli *cli, int argc, char **argv);
 int do_version(struct cli *cli, int argc, char **argv);
 

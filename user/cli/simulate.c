@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include <errno.h>
+#include <libgen.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "common/cleanup.h"
+#include "common/config_values.h"
+#include "sim/plot.h"
+#include "sim/sim.h"
+#include "table.h"
+
+#define RUNS_MAX 256
+#define SPEEDS_MAX 64
+#define CAPACITY_MAX (1ull << 36) /* tokens of a backend, as in the configuration */
+#define BLOCKS_MAX (1ull << 26)	  /* of all caches together: 3 GB of bookkeeping */
+
+/* What is compared unless something else is asked for. */
+#define POLICIES_DEFAULT "price,sticky,ttft,least,round-robin"
+
+struct order {
+	const char *trace;
+	const char *plot;
+	struct sim_options options;
+	const struct sim_policy *policies[RUNS_MAX];
+	double speeds[SPEEDS_MAX];
+	unsigned int n_policies, n_speeds;
+};
+
+/* ---- options -------------------------------------------------------------------------- */
+
+static int read_count(struct cli *cli, const char *option, const char *text, __u64 max,
+		      uint32_t *ret)
+{
+	__u64 n;
+
+	if (!text)
+		return 0;
+	if (kv_parse_count(text, &n) || !n || n > max)
+		return cli_usage(cli, "%s: found \"%s\": expected a whole number from 1 to %llu",
+				 option, text, (unsigned long long)max);
+	*ret = n;
+	return 0;
+}
+
+static int read_number(struct cli *cli, const char *option, const char *text, double min,
+		       double max, const char *expected, double *ret)
+{
+	char *end;
+	double x;
+
+	if (!text)
+		return 0;
+	x = strtod(text, &end);
+	if (end == text || *end || !(x >= min && x <= max))
+		return cli_usage(cli, "%s: found \"%s\": expected %s", option, text, expected);
+	*ret = x;
+	return 0;
+}
+
+static int add_policy(struct cli *cli, struct order *o, const struct sim_policy *policy)
+{
+	for (unsigned int i = 0; i < o->n_policies; i++)
+		if (o->policies[i] == policy)
+			return cli_usage(cli, "--policy: \"%s\" stands there twice", policy->name);
+	o->policies[o->n_policies++] = policy;
+	return 0;
+}
+
+static int unknown_policy(struct cli *cli, const char *name)
+{
+	char names[512] = "all";
+
+	for (const struct sim_policy *p = sim_policies; p->name; p++)
+		snprintf(names + strlen(names), sizeof(names) - strlen(names), ", %s", p->name);
+	return cli_usage(cli, "--policy: found \"%s\": expected one or more of %s", name, names);
+}
+
+static int read_policies(struct cli *cli, struct order *o, const char *text)
+{
+	_cleanup_free_ char *list = strdup(text);
+	char *rest = list, *name;
+	int rc = 0;
+
+	if (!list)
+		return cli_error(cli, "out of memory");
+	while (!rc && (name = strsep(&rest, ","))) {
+		const struct sim_policy *policy = sim_policy_find(name);
+
+		if (!strcmp(name, "all"))
+			for (policy = sim_policies; policy->name && !rc; policy++)
+				rc = add_policy(cli, o, policy);
+		else
+			rc = policy ? add_policy(cli, o, policy) : unknown_policy(cli, name);
+	}
+	return rc;
+}
+
+static int read_speeds(struct cli *cli, struct order *o, const char *text)
+{
+	_cleanup_free_ char *list = strdup(text);
+	char *rest = list, *word;
+	int rc = 0;
+
+	if (!list)
+		return cli_error(cli, "out of memory");
+	while (!rc && (word = strsep(&rest, ","))) {
+		if (o->n_speeds == SPEEDS_MAX)
+			return cli_usage(cli, "--speed: more than %d", SPEEDS_MAX);
+		rc = read_number(cli, "--speed", word, 1e-3, 1e6,
+				 "factors from 0.001 to 1000000, separated by commas",
+				 &o->speeds[o->n_speeds++]);
+	}
+	return rc;
+}
+
+static int check_sizes(struct cli *cli, const struct sim_options *s)
+{
+	if ((__u64)s->blocks * s->block_tokens > CAPACITY_MAX)
+		return cli_usage(cli,
+				 "caches of %u blocks of %u tokens: expected up to 2^36 tokens",
+				 s->blocks, s->block_tokens);
+	if ((__u64)s->blocks * s->backends > BLOCKS_MAX)
+		return cli_usage(cli, "%u caches of %u blocks: expected up to 2^26 blocks in all",
+				 s->backends, s->blocks);
+	return 0;
+}
+
+static int read_order(struct cli *cli, int argc, char **argv, struct order *o)
+{
+	const char *policy = POLICIES_DEFAULT, *speed = "1", *backends = NULL, *blocks = NULL;
+	const char *block = NULL, *rate = NULL, *delay = NULL;
+	bool learned = false;
+	const struct cli_option options[] = {
+		{"--policy", &policy, NULL},
+		{"--speed", &speed, NULL},
+		{"--backends", &backends, NULL},
+		{"--blocks", &blocks, NULL},
+		{"--block", &block, NULL},
+		{"--rate", &rate, NULL},
+		{"--metrics-delay", &delay, NULL},
+		{"--plot", &o->plot, NULL},
+		{"--events", NULL, &o->options.told},
+		{"--learned", NULL, &learned},
+		{0},
+	};
+	int rc = cli_arguments(cli, &argc, argv, options, 1, 1);
+
+	if (rc)
+		return rc;
+	o->trace = argv[0];
+	if (learned && o->options.told)
+		return cli_usage(cli, "--events and --learned: expected one of them");
+	rc = read_count(cli, "--backends", backends, KV_MAX_BACKENDS, &o->options.backends)
+	     ?: read_count(cli, "--blocks", blocks, BLOCKS_MAX, &o->options.blocks)
+	     ?: read_count(cli, "--block", block, 1 << 20, &o->options.block_tokens)
+	     ?: read_number(cli, "--rate", rate, 1, 1e9, "tokens per second, from 1 to 1000000000",
+			    &o->options.rate)
+	     ?: read_number(cli, "--metrics-delay", delay, 0, 3600, "seconds from 0 to 3600",
+			    &o->options.metrics_delay)
+	     ?: read_speeds(cli, o, speed)
+	     ?: read_policies(cli, o, policy)
+	     ?: check_sizes(cli, &o->options);
+	if (!rc && o->n_policies * o->n_speeds > RUNS_MAX)
+		rc = cli_usage(cli, "%u runs: expected up to %d", o->n_policies * o->n_speeds,
+			       RUNS_MAX);
+	return rc;
+}
+
+/* ---- output --------------------------------------------------------------------------- */
+
+static int print_json(struct cli *cli, const struct order *o, const struct sim_result *results,
+		      unsigned int n)
+{
+	_cleanup_json_mut_ yyjson_mut_doc *doc = yyjson_mut_doc_new(NULL);
+	yyjson_mut_val *root = yyjson_mut_obj(doc), *runs = yyjson_mut_arr(doc);
+
+	yyjson_mut_obj_add_str(doc, root, "trace", o->trace);
+	yyjson_mut_obj_add_uint(doc, root, "backends", o->options.backends);
+	yyjson_mut_obj_add_uint(doc, root, "blocks", o->options.blocks);
+	yyjson_mut_obj_add_uint(doc, root, "block_tokens", o->options.block_tokens);
+	yyjson_mut_obj_add_real(doc, root, "rate_tokens_per_s", o->options.rate);
+	yyjson_mut_obj_add_val(doc, root, "runs", runs);
+	for (unsigned int i = 0; i < n; i++) {
+		const struct sim_result *r = &results[i];
+		yyjson_mut_val *run = yyjson_mut_arr_add_obj(doc, runs);
+
+		yyjson_mut_obj_add_str(doc, run, "policy", r->policy->name);
+		yyjson_mut_obj_add_str(doc, run, "state", r->state);
+		yyjson_mut_obj_add_real(doc, run, "speed", r->speed);
+		yyjson_mut_obj_add_uint(doc, run, "requests", r->requests);
+		yyjson_mut_obj_add_real(doc, run, "seconds", r->seconds);
+		yyjson_mut_obj_add_real(doc, run, "hit_rate", r->hit_rate);
+		yyjson_mut_obj_add_real(doc, run, "hit_ceiling", r->hit_ceiling);
+		yyjson_mut_obj_add_real(doc, run, "ttft_mean_s", r->ttft_mean);
+		yyjson_mut_obj_add_real(doc, run, "ttft_p50_s", r->ttft_p50);
+		yyjson_mut_obj_add_real(doc, run, "ttft_p90_s", r->ttft_p90);
+		yyjson_mut_obj_add_real(doc, run, "ttft_p99_s", r->ttft_p99);
+		yyjson_mut_obj_add_real(doc, run, "busiest_over_mean", r->busiest_over_mean);
+		yyjson_mut_obj_add_real(doc, run, "over", r->over);
+		yyjson_mut_obj_add_real(doc, run, "under", r->under);
+		yyjson_mut_obj_add_uint(doc, run, "diverted", r->diverted);
+		yyjson_mut_obj_add_uint(doc, run, "moves", r->moves);
+		yyjson_mut_obj_add_real(doc, run, "decisions_per_s", round(r->decisions_per_s));
+	}
+	return cli_print(cli, doc, root);
+}
+
+static void print_table(const struct order *o, const struct sim_result *results, unsigned int n)
+{
+	struct table t = {.columns = "POLICY STATE >SPEED >HITS >MEAN >P50 >P90 >P99 >BUSIEST "
+				     ">DIVERTED >MOVES >GONE >UNKNOWN"};
+
+	printf("%s: %llu requests, %.1f%% of their blocks seen before.\n"
+	       "%u backends, each with a cache of %u blocks of %u tokens, prefill of %.0f "
+	       "tokens/s.\n\n",
+	       o->trace, (unsigned long long)results->requests, 100 * results->hit_ceiling,
+	       o->options.backends, o->options.blocks, o->options.block_tokens, o->options.rate);
+	for (unsigned int i = 0; i < n; i++) {
+		const struct sim_result *r = &results[i];
+
+		table_add(&t, "%s", r->policy->name);
+		table_add(&t, "%s", r->state);
+		table_add(&t, "x%g", r->speed);
+		table_add(&t, "%.1f%%", 100 * r->hit_rate);
+		table_add(&t, "%.2fs", r->ttft_mean);
+		table_add(&t, "%.2fs", r->ttft_p50);
+		table_add(&t, "%.2fs", r->ttft_p90);
+		table_add(&t, "%.2fs", r->ttft_p99);
+		table_add(&t, "%.2f", r->busiest_over_mean);
+		table_add(&t, "%llu", (unsigned long long)r->diverted);
+		table_add(&t, "%llu", (unsigned long long)r->moves);
+		table_add(&t, "%.2f%%", 100 * r->over);
+		table_add(&t, "%.2f%%", 100 * r->under);
+	}
+	table_print(&t, stdout, "");
+	fputs("\nHITS: of all blocks. MEAN to P99: time to the first token. BUSIEST: most prefill "
+	      "work over the mean.\nDIVERTED: sent where less was believed cached than elsewhere; "
+	      "MOVES: and the conversation stays there.\nGONE: blocks believed cached that were "
+	      "not; UNKNOWN: the other way round.\n",
+	      stdout);
+}
+
+/* ---- the verb ------------------------------------------------------------------------- */
+
+struct all_runs {
+	struct sim_run *run[RUNS_MAX];
+	struct sim_result result[RUNS_MAX];
+	unsigned int n;
+};
+
+static void free_runs(struct all_runs **all)
+{
+	for (unsigned int i = 0; *all && i < (*all)->n; i++)
+		sim_run_free((*all)->run[i]);
+	free(*all);
+}
+
+static int next_of_trace(void *ctx, struct trace_line *ret, char *err)
+{
+	return trace_next(ctx, ret, err);
+}
+
+/* By speed, then by policy: what is to be compared stands together. */
+static int prepare(struct cli *cli, const struct order *o, struct all_runs *all)
+{
+	for (unsigned int i = 0; i < o->n_speeds; i++) {
+		for (unsigned int j = 0; j < o->n_policies; j++) {
+			all->run[all->n] = sim_run_new(o->policies[j], o->speeds[i], &o->options);
+			if (!all->run[all->n])
+				return cli_error(cli, "out of memory");
+			all->n++;
+		}
+	}
+	return 0;
+}
+
+int do_simulate(struct cli *cli, int argc, char **argv)
+{
+	struct order o = {
+		.options = {.backends = 8, .blocks = 2000, .block_tokens = 512, .rate = 16000}};
+	_cleanup_(free_runs) struct all_runs *all = calloc(1, sizeof(*all));
+	_cleanup_(trace_cleanup) struct trace_reader *reader = NULL;
+	_cleanup_fclose_ FILE *plot = NULL;
+	struct sim_source source = {.next = next_of_trace};
+	char err[TRACE_ERROR_LEN];
+	int rc = all ? read_order(cli, argc, argv, &o) : cli_error(cli, "out of memory");
+
+	if (rc)
+		return rc;
+	if (trace_open(o.trace, o.options.block_tokens, &reader, err))
+		return cli_error(cli, "%s", err);
+	if (o.plot && !(plot = fopen(o.plot, "we")))
+		return cli_error(cli, "cannot write %s: %s", o.plot, strerror(errno));
+	rc = prepare(cli, &o, all);
+	if (rc)
+		return rc;
+	source.ctx = reader;
+	rc = sim_pass(&source, &o.options, all->run, all->result, all->n, err);
+	if (rc)
+		return rc == -EINVAL ? cli_usage(cli, "%s", err) : cli_error(cli, "%s", err);
+	if (!all->result->requests)
+		return cli_usage(cli, "%s: expected at least one request", o.trace);
+	if (plot && sim_plot(plot, basename((char *)o.trace), all->result, all->n))
+		return cli_error(cli, "cannot write %s: %s", o.plot, strerror(errno));
+	if (cli->json)
+		return print_json(cli, &o, all->result, all->n);
+	print_table(&o, all->result, all->n);
+	return CLI_OK;
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* One pass over a source for many runs, in chunks that fit the processor's caches. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "kvsteer/ladder.h"
+#include "sim/run.h"
+#include "sim/stats.h"
+
+#define CHUNK 256
+
+struct chunk {
+	struct sim_request requests[CHUNK];
+	unsigned int n;
+	uint64_t *ids;
+	size_t n_ids, room;
+};
+
+static void fill_query(struct kv_query *q, const struct trace_line *line, const uint64_t *ids,
+		       uint32_t block)
+{
+	uint32_t depths[KV_MAX_RUNGS], full[KV_MAX_RUNGS], n = 0;
+
+	/* The latest count, if there are more than a ladder holds anyway. */
+	for (uint32_t i = line->n_boundaries < KV_MAX_RUNGS ? 0 : line->n_boundaries - KV_MAX_RUNGS;
+	     i < line->n_boundaries; i++)
+		full[n++] = line->boundaries[i] / block;
+	memset(q, 0, offsetof(struct kv_query, rungs));
+	q->total = line->input_tokens;
+	q->exclude = KV_NONE;
+	q->n_rungs = kv_ladder(line->n_ids, full, n, depths);
+	for (uint32_t i = 0; i < q->n_rungs; i++)
+		q->rungs[i] = (struct kv_rung){
+			.hash = sim_block_hash(ids[depths[i] - 1]),
+			.depth = depths[i] * block,
+		};
+}
+
+static int add(struct chunk *c, const struct trace_line *line, double at_s)
+{
+	struct sim_request *r = &c->requests[c->n];
+
+	if (c->n_ids + line->n_ids > c->room) {
+		size_t room = 2 * (c->n_ids + line->n_ids);
+		uint64_t *grown = reallocarray(c->ids, room, sizeof(*grown));
+
+		if (!grown)
+			return -ENOMEM;
+		c->ids = grown;
+		c->room = room;
+	}
+	if (line->n_ids)
+		memcpy(c->ids + c->n_ids, line->ids, line->n_ids * sizeof(*c->ids));
+	r->at_s = at_s;
+	r->tokens = line->input_tokens;
+	r->n_ids = line->n_ids;
+	c->n_ids += line->n_ids;
+	c->n++;
+	return 0;
+}
+
+/* The next CHUNK requests, or as many as are left: 0 with n = 0 at the end. */
+static int read_chunk(const struct sim_source *source, uint32_t block, double *first,
+		      struct sim_distinct *seen, struct chunk *c, char *err)
+{
+	struct trace_line line;
+	size_t at = 0;
+	int rc = 1;
+
+	c->n = c->n_ids = 0;
+	while (c->n < CHUNK && (rc = source->next(source->ctx, &line, err)) > 0) {
+		if (*first < 0)
+			*first = line.at_s;
+		rc = add(c, &line, line.at_s - *first);
+		for (uint32_t i = 0; i < line.n_ids && !rc; i++)
+			rc = sim_distinct_add(seen, sim_block_hash(line.ids[i]));
+		if (rc) {
+			snprintf(err, TRACE_ERROR_LEN, "out of memory");
+			return rc;
+		}
+		fill_query(&c->requests[c->n - 1].query, &line, line.ids, block);
+	}
+	for (unsigned int i = 0; i < c->n; i++) {
+		c->requests[i].ids = c->ids + at;
+		at += c->requests[i].n_ids;
+	}
+	return rc < 0 ? rc : 0;
+}
+
+int sim_pass(const struct sim_source *source, const struct sim_options *options,
+	     struct sim_run **runs, struct sim_result *results, unsigned int n, char *err)
+{
+	_cleanup_free_ struct chunk *c = calloc(1, sizeof(*c));
+	struct sim_distinct seen = {0};
+	uint64_t blocks = 0;
+	double first = -1;
+	int rc = c ? 0 : -ENOMEM;
+
+	if (rc)
+		snprintf(err, TRACE_ERROR_LEN, "out of memory");
+	while (!rc) {
+		rc = read_chunk(source, options->block_tokens, &first, &seen, c, err);
+		if (rc || !c->n)
+			break;
+		blocks += c->n_ids;
+		for (unsigned int i = 0; i < n && !rc; i++)
+			rc = sim_run_requests(runs[i], c->requests, c->n);
+		if (rc)
+			snprintf(err, TRACE_ERROR_LEN, "out of memory");
+	}
+	for (unsigned int i = 0; i < n && !rc; i++) {
+		sim_run_end(runs[i], &results[i]);
+		if (blocks)
+			results[i].hit_ceiling = 1 - sim_distinct_count(&seen) / blocks;
+	}
+	sim_distinct_free(&seen);
+	if (c)
+		free(c->ids);
+	return rc;
+}

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* One run: a policy at a speed, over a fleet of its own. */
+#include <stdlib.h>
+#include <time.h>
+
+#include "sim/peers.h"
+#include "sim/ring.h"
+#include "sim/run.h"
+#include "sim/stats.h"
+#include "sim/steering.h"
+
+struct sim_run {
+	const struct sim_policy *policy;
+	const struct sim_options *options;
+	double speed;
+	struct sim_steering *steering; /* one of the two */
+	struct sim_peer *peer;
+	struct sim_engine *engines;
+	struct sim_ring *queues; /* by backend: when each of its requests is answered */
+	uint32_t *requests;	 /* in flight, by backend */
+	double next_answer;
+	double end;
+	struct sim_times ttft;
+	uint64_t blocks, hits, over, under, diverted, moves;
+	double cpu_s;
+};
+
+struct sim_run *sim_run_new(const struct sim_policy *policy, double speed,
+			    const struct sim_options *options)
+{
+	struct sim_run *r = calloc(1, sizeof(*r));
+	uint32_t n = options->backends;
+	int err;
+
+	if (!r)
+		return NULL;
+	*r = (struct sim_run){
+		.policy = policy,
+		.options = options,
+		.speed = speed,
+		.engines = calloc(n, sizeof(*r->engines)),
+		.queues = calloc(n, sizeof(*r->queues)),
+		.requests = calloc(n, sizeof(*r->requests)),
+		.next_answer = 1e300,
+	};
+	err = sim_times_init(&r->ttft);
+	if (!r->engines || !r->queues || !r->requests)
+		err = -ENOMEM;
+	for (uint32_t k = 0; k < n && !err; k++) {
+		err = sim_cache_init(&r->engines[k].cache, options->blocks);
+		r->engines[k].rate = options->rate;
+	}
+	if (!err && policy->peer)
+		r->peer = sim_peer_new(policy->peer, options);
+	else if (!err)
+		r->steering = sim_steering_new(policy->core, options, r->engines);
+	if (r->peer || r->steering)
+		return r;
+	sim_run_free(r);
+	return NULL;
+}
+
+void sim_run_free(struct sim_run *r)
+{
+	if (!r)
+		return;
+	for (uint32_t k = 0; k < r->options->backends; k++) {
+		if (r->engines)
+			sim_cache_free(&r->engines[k].cache);
+		if (r->queues)
+			free(r->queues[k].data);
+	}
+	sim_steering_free(r->steering);
+	sim_peer_free(r->peer);
+	sim_times_free(&r->ttft);
+	free(r->engines);
+	free(r->queues);
+	free(r->requests);
+	free(r);
+}
+
+/* All answers up to now. */
+static void answer(struct sim_run *r, double now)
+{
+	double at;
+
+	if (r->next_answer > now)
+		return;
+	r->next_answer = 1e300;
+	for (uint32_t k = 0; k < r->options->backends; k++) {
+		struct sim_ring *q = &r->queues[k];
+
+		for (; q->head != q->tail; q->head++) {
+			at = *(double *)sim_ring_head(q, sizeof(at));
+			if (at > now) {
+				r->next_answer = at < r->next_answer ? at : r->next_answer;
+				break;
+			}
+			r->requests[k]--;
+			if (r->steering)
+				sim_steering_answered(r->steering, k, at);
+		}
+	}
+}
+
+static int choose(struct sim_run *r, double now, const struct sim_request *request,
+		  struct sim_choice *ret)
+{
+	if (r->steering)
+		return sim_steering_choose(r->steering, now, request, ret);
+	sim_peer_choose(r->peer, now, request, r->engines, r->requests, ret);
+	return 0;
+}
+
+/* The engine's part: what is cached there, and the prefill of the rest. */
+static int serve(struct sim_run *r, double now, const struct sim_request *request, uint32_t k,
+		 uint32_t *ret_held)
+{
+	struct sim_engine *e = &r->engines[k];
+	uint64_t held = sim_cache_match(&e->cache, request->ids, request->n_ids);
+	uint64_t cached = held * r->options->block_tokens;
+	double work = cached < request->tokens ? (request->tokens - cached) / e->rate : 0;
+	double *done = sim_ring_push(&r->queues[k], sizeof(*done));
+
+	if (!done)
+		return -ENOMEM;
+	sim_cache_serve(&e->cache, request->ids, request->n_ids);
+	if (r->steering)
+		sim_steering_served(r->steering, k, request);
+	e->free_at = (e->free_at > now ? e->free_at : now) + work;
+	e->work += work;
+	*done = e->free_at;
+	r->requests[k]++;
+	if (e->free_at < r->next_answer)
+		r->next_answer = e->free_at;
+	if (e->free_at > r->end)
+		r->end = e->free_at;
+	sim_times_add(&r->ttft, e->free_at - now);
+	*ret_held = held;
+	return 0;
+}
+
+static int run_one(struct sim_run *r, const struct sim_request *request)
+{
+	double now = request->at_s / r->speed;
+	struct sim_choice c = {0};
+	uint32_t held, believed;
+	int err;
+
+	answer(r, now);
+	err = choose(r, now, request, &c) ?: serve(r, now, request, c.backend, &held);
+	if (err)
+		return err;
+	believed = c.believed / r->options->block_tokens;
+	r->blocks += request->n_ids;
+	r->hits += held;
+	r->over += believed > held ? believed - held : 0;
+	r->under += held > believed ? held - believed : 0;
+	r->diverted += c.diverted;
+	r->moves += c.moved;
+	return 0;
+}
+
+static double cpu_now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return t.tv_sec + t.tv_nsec / 1e9;
+}
+
+int sim_run_requests(struct sim_run *r, const struct sim_request *requests, unsigned int n)
+{
+	double start = cpu_now();
+	int err = 0;
+
+	for (unsigned int i = 0; i < n && !err; i++) {
+		if (r->steering && i + 1 < n)
+			sim_steering_prefetch(r->steering, &requests[i + 1]);
+		err = run_one(r, &requests[i]);
+	}
+	r->cpu_s += cpu_now() - start;
+	return err;
+}
+
+void sim_run_end(struct sim_run *r, struct sim_result *ret)
+{
+	double work = 0, most = 0, blocks = r->blocks ? r->blocks : 1;
+	uint32_t n = r->options->backends;
+
+	answer(r, 1e299);
+	for (uint32_t k = 0; k < n; k++) {
+		work += r->engines[k].work;
+		most = r->engines[k].work > most ? r->engines[k].work : most;
+	}
+	*ret = (struct sim_result){
+		.policy = r->policy,
+		.state = r->peer	    ? sim_peer_state(r->peer)
+			 : r->options->told ? "events"
+					    : "learned",
+		.speed = r->speed,
+		.requests = r->ttft.n,
+		.seconds = r->end,
+		.hit_rate = r->hits / blocks,
+		.ttft_mean = r->ttft.n ? r->ttft.sum / r->ttft.n : 0,
+		.ttft_p50 = sim_times_quantile(&r->ttft, 0.5),
+		.ttft_p90 = sim_times_quantile(&r->ttft, 0.9),
+		.ttft_p99 = sim_times_quantile(&r->ttft, 0.99),
+		.busiest_over_mean = work > 0 ? most * n / work : 0,
+		.over = r->over / blocks,
+		.under = r->under / blocks,
+		.diverted = r->diverted,
+		.moves = r->moves,
+		.decisions_per_s = r->cpu_s > 0 ? r->ttft.n / r->cpu_s : 0,
+	};
+}

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#define KV_ONE_THREAD
+#include "sim/steering.h"
+
+#include "sim/ring.h"
+#include "sim/world.h"
+
+#define EPOCH_NS 1000000000000ull
+#define FIRST_SLOTS 4096u
+
+struct told {
+	struct sim_steering *steering;
+	__u32 backend;
+};
+
+struct sim_steering {
+	struct kv_steer st;
+	struct steer_world world;
+	struct told told[KV_MAX_BACKENDS];
+	struct sim_ring waiting[KV_MAX_BACKENDS]; /* of struct kv_dispatch */
+	bool is_told;
+	__u32 block_tokens;
+};
+
+/* ---- the table of prefixes ------------------------------------------------------------ */
+
+static bool is_live(const struct steer_world *w, const struct kv_prefix *p)
+{
+	for (int j = 0; j < KV_HOLDERS; j++)
+		if (p->holder[j] &&
+		    kv_holder_live(p->holder[j], &w->backends[kv_holder_backend(p->holder[j])]))
+			return true;
+	return false;
+}
+
+/*
+ * Room for n more prefixes. Entries without a live holder go: to the core they are worth as much as
+ * none, and the live ones are bounded by what the caches hold. So the table is as large as the
+ * fleet wants it, however long the trace.
+ */
+static int make_room(struct steer_world *w, __u32 n)
+{
+	struct world_prefix *old = w->prefixes;
+	__u32 old_slots = w->prefix_slots, live = 0, slots = FIRST_SLOTS;
+
+	if (w->n_prefixes + n <= w->max_prefixes)
+		return 0;
+	for (__u32 i = 0; i < old_slots; i++)
+		live += old[i].key && is_live(w, &old[i].value);
+	while (slots / 4 < live + n) /* filled again no sooner than by as many more */
+		slots *= 2;
+	w->prefixes = calloc(slots, sizeof(*w->prefixes));
+	if (!w->prefixes) {
+		w->prefixes = old;
+		return -ENOMEM;
+	}
+	w->prefix_slots = slots;
+	w->max_prefixes = slots / 4 * 3;
+	w->n_prefixes = 0;
+	for (__u32 i = 0; i < old_slots; i++)
+		if (old[i].key && is_live(w, &old[i].value))
+			*kv_world_prefix_create(old[i].key) = old[i].value;
+	free(old);
+	return 0;
+}
+
+/* ---- engines that tell ---------------------------------------------------------------- */
+
+static bool is_of(__u64 holder, __u32 backend)
+{
+	return holder && kv_holder_backend(holder) == backend;
+}
+
+static void tell_stored(struct steer_world *w, __u64 hash, __u32 backend)
+{
+	const struct kv_backend *b = &w->backends[backend];
+	struct kv_prefix *p = kv_world_prefix_create(hash);
+	int place = -1;
+
+	if (!p)
+		return;
+	for (int j = 0; j < KV_HOLDERS; j++) {
+		if (is_of(p->holder[j], backend)) {
+			place = j;
+			break;
+		}
+		if (place < 0 && !p->holder[j])
+			place = j;
+	}
+	if (place >= 0) /* else enough others hold it */
+		p->holder[place] = kv_holder_make(backend, b->epoch, b->clock, KV_HOLDER_TOLD);
+}
+
+static void tell_gone(__u64 hash, __u32 backend)
+{
+	struct kv_prefix *p = kv_world_prefix(hash);
+
+	for (int j = 0; p && j < KV_HOLDERS; j++)
+		if (is_of(p->holder[j], backend))
+			p->holder[j] = 0;
+}
+
+static void on_changed(void *ctx, uint64_t id, bool stored)
+{
+	struct told *t = ctx;
+
+	if (stored)
+		tell_stored(&t->steering->world, sim_block_hash(id), t->backend);
+	else
+		tell_gone(sim_block_hash(id), t->backend);
+}
+
+/* What does not fit the cache never gets there: what was learned of it at dispatch is taken back,
+ * and only what was told counts. */
+static void forget_untold(const struct sim_request *request, __u32 backend)
+{
+	for (__u32 i = 0; i < request->query.n_rungs; i++) {
+		struct kv_prefix *p = kv_world_prefix(request->query.rungs[i].hash);
+
+		for (int j = 0; p && j < KV_HOLDERS; j++)
+			if (is_of(p->holder[j], backend) && !(p->holder[j] & KV_HOLDER_TOLD))
+				p->holder[j] = 0;
+	}
+}
+
+/* ---- the router ----------------------------------------------------------------------- */
+
+struct sim_steering *sim_steering_new(enum kv_policy policy, const struct sim_options *options,
+				      struct sim_engine *engines)
+{
+	struct sim_steering *s = calloc(1, sizeof(*s));
+
+	if (!s || world_alloc(&s->world, FIRST_SLOTS, 16)) {
+		sim_steering_free(s);
+		return NULL;
+	}
+	world_populate(&s->world, policy, options->backends,
+		       (__u64)options->blocks * options->block_tokens, options->rate);
+	s->is_told = options->told;
+	s->block_tokens = options->block_tokens;
+	for (__u32 k = 0; k < options->backends && s->is_told; k++) {
+		s->told[k] = (struct told){s, k};
+		engines[k].cache.changed = on_changed;
+		engines[k].cache.ctx = &s->told[k];
+	}
+	return s;
+}
+
+void sim_steering_free(struct sim_steering *s)
+{
+	if (!s)
+		return;
+	for (int k = 0; k < KV_MAX_BACKENDS; k++)
+		free(s->waiting[k].data);
+	world_free_tables(&s->world);
+	free(s);
+}
+
+static void enter(struct sim_steering *s, double now)
+{
+	kv_world = &s->world;
+	s->world.now = EPOCH_NS + (__u64)(now * 1e9);
+}
+
+int sim_steering_choose(struct sim_steering *s, double now, const struct sim_request *request,
+			struct sim_choice *ret)
+{
+	const struct kv_choice *c = &s->st.choice;
+	struct kv_dispatch *d;
+
+	enter(s, now);
+	if (make_room(&s->world, KV_MAX_RUNGS + (s->is_told ? request->n_ids : 0)))
+		return -ENOMEM;
+	s->st.query = request->query;
+	if (kv_steer_decide(&s->st))
+		return -ENOENT;
+	d = sim_ring_push(&s->waiting[c->backend], sizeof(*d));
+	if (!d)
+		return -ENOMEM;
+	kv_steer_commit(&s->st, d);
+	ret->backend = c->backend;
+	ret->believed = c->matched;
+	ret->diverted = c->matched < c->best;
+	ret->moved = ret->diverted && c->backend == c->intended;
+	return 0;
+}
+
+void sim_steering_served(struct sim_steering *s, uint32_t backend,
+			 const struct sim_request *request)
+{
+	if (s->is_told)
+		forget_untold(request, backend);
+}
+
+void sim_steering_answered(struct sim_steering *s, uint32_t backend, double now)
+{
+	struct sim_ring *waiting = &s->waiting[backend];
+	struct kv_dispatch *d = sim_ring_head(waiting, sizeof(*d));
+
+	enter(s, now);
+	kv_dispatch_answered(d);
+	kv_dispatch_finished(d);
+	waiting->head++;
+}
+
+void sim_steering_prefetch(struct sim_steering *s, const struct sim_request *request)
+{
+	for (__u32 i = 0; i < request->query.n_rungs; i++)
+		__builtin_prefetch(&s->world.prefixes[world_slot(request->query.rungs[i].hash) &
+						      (s->world.prefix_slots - 1)]);
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The gateway's own steering as one of the simulator's routers. */
+#ifndef KVSTEER_SIM_STEERING_H
+#define KVSTEER_SIM_STEERING_H
+
+#include "sim/sim.h"
+
+struct sim_steering;
+
+struct sim_choice {
+	uint32_t backend;
+	uint32_t believed; /* tokens that are taken to be cached there */
+	bool diverted;
+	bool moved;
+};
+
+/* When told, the engines' caches are made to report to it. NULL: out of memory. */
+struct sim_steering *sim_steering_new(enum kv_policy policy, const struct sim_options *options,
+				      struct sim_engine *engines);
+void sim_steering_free(struct sim_steering *s);
+/* Decides, charges, learns. */
+int sim_steering_choose(struct sim_steering *s, double now, const struct sim_request *request,
+			struct sim_choice *ret);
+/* The engine has taken the request's blocks. */
+void sim_steering_served(struct sim_steering *s, uint32_t backend,
+			 const struct sim_request *request);
+/* The longest-waiting request of this backend is answered. */
+void sim_steering_answered(struct sim_steering *s, uint32_t backend, double now);
+/* Will be asked for soon. */
+void sim_steering_prefetch(struct sim_steering *s, const struct sim_request *request);
+
+#endif
