@@ -11,10 +11,12 @@ OUT      := .output
 ifeq ($(SAN),1)
 B        := $(OUT)/san
 SANFLAGS := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
-OPT      := -O1
+# Lines are all that its reports show; of the tests themselves only compiling takes long.
+OPT      := -O1 -g1
+$(B)/tests/%.o: OPT := -O0 -g1
 else
 B        := $(OUT)
-OPT      := -O2
+OPT      := -O2 -g
 endif
 
 ifeq ($(V),1)
@@ -27,7 +29,7 @@ endif
 
 PKGS     := libbpf libevent libcares libnl-3.0 libnl-route-3.0 libcyaml yaml-0.1 libsystemd yyjson libxxhash
 CPPFLAGS += -Iinclude -Iuser -I$(OUT) -D_GNU_SOURCE -DKVSTEER_VERSION='"$(VERSION)"'
-CFLAGS   += -std=gnu11 -g $(OPT) -Wall -Wextra -Werror -fPIC $(SANFLAGS)
+CFLAGS   += -std=gnu11 $(OPT) -Wall -Wextra -Werror -fPIC $(SANFLAGS)
 LDFLAGS  += $(SANFLAGS)
 ifneq ($(MAKECMDGOALS),setup)
 LDLIBS   := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lm -lpthread -lresolv
@@ -155,13 +157,17 @@ $(B)/tests/prog/test_%: $(B)/tests/prog/test_%.o $(B)/libcommon.a $(B)/libkvstee
 	$(call msg,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) $^ -o $@ $(LDLIBS)
 
+FUZZFLAGS = $(CPPFLAGS) -std=gnu11 -g -O1 -Wall -Wextra -Werror -fsanitize=address,undefined \
+	    -fno-sanitize-recover=all -MMD -MP
+FUZZ_O   := $(patsubst %.c,$(OUT)/fuzz/%.o,$(call srcs,user/lib))
 fuzzers: $(addprefix $(OUT)/fuzz/,$(FUZZERS))
-$(OUT)/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(wildcard include/kvsteer/*.h user/lib/*.[ch] user/common/*.[ch] user/engines/*.[ch] user/agent/head.[ch])
+$(OUT)/fuzz/%.o: %.c
 	$(call msg,FUZZ,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CLANG) $(CPPFLAGS) -std=gnu11 -g -O1 -Wall -Wextra -Werror \
-		-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all $< \
-		$(filter-out %/main.c,$(call srcs,user/lib)) -o $@ $(LDLIBS)
+	$(Q)$(CLANG) $(FUZZFLAGS) -fsanitize=fuzzer-no-link -c $< -o $@
+$(OUT)/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(FUZZ_O)
+	$(call msg,FUZZ,$@)
+	$(Q)$(CLANG) $(FUZZFLAGS) -fsanitize=fuzzer -MF $@.d -MT $@ $< $(FUZZ_O) -o $@ $(LDLIBS)
 
 ## demo: the main job on a real trace: clients, gateway and engines in namespaces (root)
 demo:
