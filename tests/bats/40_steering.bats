@@ -92,7 +92,6 @@ together() {
 
 @test "policy hash: a prompt's engine does not change" {
 	policy hash
-	local first
 	ask --names 8 --n 1 --name h --lane express >"$BATS_TEST_TMPDIR/1"
 	ask --names 8 --n 1 --name h --lane express >"$BATS_TEST_TMPDIR/2"
 	cmp <(cut -d' ' -f2 "$BATS_TEST_TMPDIR/1") <(cut -d' ' -f2 "$BATS_TEST_TMPDIR/2")
@@ -102,7 +101,7 @@ together() {
 @test "policy least: six slow requests at once, two for each engine" {
 	policy least
 	for lane in express agent; do
-		ask --open --n 1 --names 6 --tokens 60000 --name "least-$lane" --lane $lane >"$BATS_TEST_TMPDIR/out"
+		ask --open --n 1 --names 6 --tokens 150000 --name "least-$lane" --lane $lane >"$BATS_TEST_TMPDIR/out"
 		[ "$(engines "$BATS_TEST_TMPDIR/out" | cut -d' ' -f1 | sort -u)" = 2 ] || die "$(engines "$BATS_TEST_TMPDIR/out")"
 	done
 }

@@ -163,7 +163,7 @@ refuses_beside() { # HOST OPTION…
 	from 1 curl -sSN -m 20 -o "$BATS_TEST_TMPDIR/stream" \
 		"http://$KV_V4/bytes/200000?framing=chunked&chunk=1000&delay_us=10000" 3>&- &
 	local pid=$!
-	sleep 0.7
+	until_true 5 kv_lent 1
 	kv_kill_gateway
 	kv_gateway # takes the pair over, which goes on without its home sockets
 	wait $pid
@@ -174,19 +174,22 @@ refuses_beside() { # HOST OPTION…
 	local pid
 	for lane in "X-Session-Id: a" "X-None: a"; do
 		from 1 curl -sSN -m 20 -o "$BATS_TEST_TMPDIR/stream-${lane%%:*}" -H "$lane" -d '{}' \
-			"http://$KV_V4/bytes/300000?framing=chunked&chunk=1000&delay_us=8000" 3>&- &
+			"http://$KV_V4/bytes/300000?framing=chunked&chunk=1000&delay_us=10000" 3>&- &
 	done
-	sleep 0.7
+	until_true 5 kv_lent 2
 	kill -TERM "$(gateway_pid)"
-	sleep 0.3
-	run from 1 curl -sS -m 2 -o /dev/null "http://$KV_V4/health"
-	[ "$status" = 7 ] # refused
+	until_true 5 refused
 	alive "$(gateway_pid)"
 	wait
 	for lane in X-Session-Id X-None; do
 		[ "$(stat -c %s "$BATS_TEST_TMPDIR/stream-$lane")" = 300000 ]
 	done
 	until_true 10 gone "$(gateway_pid)"
+}
+
+refused() {
+	run from 1 curl -sS -m 2 -o /dev/null "http://$KV_V4/health"
+	[ "$status" = 7 ]
 }
 
 @test "dead engines are noticed and come back" {
@@ -286,7 +289,7 @@ idle() {
 }
 
 @test "client resets inside a stream: the engine sees it, nothing stays charged" {
-	local before after
+	local before
 	before=$(aborted)
 	for lane in "X-None: a" "X-Session-Id: a"; do
 		run from 1 timeout 1 curl -sSN -o /dev/null -H "$lane" \

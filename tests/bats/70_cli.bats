@@ -131,6 +131,7 @@ fails() {
 
 @test "backend add, drain, remove" {
 	kv_start "$KV_ID-e1" "$KV_RUN/extra.out" "$KV_OUT/kv-engine" --listen 10.72.1.2:8010 --name extra
+	until_true 5 kv_in "$KV_ID-e1" curl -fsS -m 1 -o /dev/null http://10.72.1.2:8010/health
 	kvs backend add v4 10.72.1.2:8010 --name extra
 	json '[.. | objects | select(.name? == "extra")] | first | .state == "up"' backend list
 	from 1 python3 "$KV_TOOLS/ask.py" --to "$KV_V4" --names 30 --lane express --name add >"$BATS_TEST_TMPDIR/out"
@@ -187,7 +188,7 @@ forgotten() {
 
 @test "agent down: reading verbs read, writing verbs say so" {
 	kv_kill_gateway
-	sleep 3
+	until_true 10 eval 'kvs status | grep -q DOWN'
 	json 'type == "object"' status
 	text 'DOWN' status
 	text 'v4' service list

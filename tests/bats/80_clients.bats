@@ -37,7 +37,7 @@ load_with() {
 		wrk.body = '{"model":"emulated","prompt":"some text","max_tokens":4}'
 		$1
 	LUA
-	run from 1 wrk -t1 -c16 -d3s -s "$BATS_TEST_TMPDIR/wrk.lua" "http://$2/v1/completions"
+	run from 1 wrk -t1 -c16 -d3s --timeout 10s -s "$BATS_TEST_TMPDIR/wrk.lua" "http://$2/v1/completions"
 	echo "$output"
 	[ "$status" = 0 ]
 	[[ $output != *"Socket errors"* && $output != *"Non-2xx"* ]]

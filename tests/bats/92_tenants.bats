@@ -11,9 +11,8 @@ HOSTS=3
 setup_file() {
 	export KV_NO_LOG=1
 	# So many requests: without the sanitizers. The last tests are with them.
-	KV_SAN=$KV_BIN
-	export KV_SAN KV_BIN=$KV_OUT
-	export TIMES=$([ -n "${KV_SOAK:-}" ] && echo 10 || echo 1)
+	KV_SAN=$KV_BIN TIMES=${KV_SOAK:+10}
+	export KV_SAN KV_BIN=$KV_OUT TIMES=${TIMES:-1}
 	kv_up $HOSTS 3
 	gateway
 }

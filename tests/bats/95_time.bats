@@ -140,7 +140,7 @@ end_patients() {
 		NAME=$lane-stream patient $lane --pause 0.3 --pieces 300 --framing sse
 	done
 	until_true 10 running 4
-	sleep 1 # the agent lane's stream is lent now
+	until_true 10 kv_lent 3 # the agent lane's stream, too
 	silent c2
 	until_true 12 aborted_since "$before" 4
 	until_true 2 risen pairs_dead_client "$dead" 4
@@ -159,11 +159,11 @@ backend_is() {
 	kvs backend drain e2
 	PATIENT=
 	for lane in express agent; do
-		patient $lane --first 4
+		patient $lane --first 6
 		NAME=$lane-stream patient $lane --pause 0.3 --pieces 300 --framing sse
 	done
 	until_true 10 running 4
-	sleep 1
+	until_true 10 kv_lent 3
 	silent e1
 	ip -n "$KV_ID-e2" route add blackhole fd72::2:1/128 # e2-6 has nothing to do
 	kvs backend undrain e2
@@ -231,23 +231,34 @@ traffic() {
 		2>"$BATS_TEST_TMPDIR/traffic.err" 3>&-
 }
 
+# traffic_until OPTION…: the same in the background, until traffic_end
+traffic_until() {
+	nsenter --net="/run/netns/$KV_ID-c1" "$KV_OUT/kv-traffic" -x -v -j -d 600 "$@" "$KV_V4" \
+		>"$BATS_TEST_TMPDIR/traffic" 2>"$BATS_TEST_TMPDIR/traffic.err" 3>&- &
+	TRAFFIC=$!
+}
+
+traffic_end() {
+	kill -TERM "$TRAFFIC"
+	wait "$TRAFFIC" || { cat "$BATS_TEST_TMPDIR"/traffic*; false; }
+	cat "$BATS_TEST_TMPDIR/traffic"
+}
+
 @test "backends come and go 50 times a second: every request is answered" {
 	local i port seconds=${KV_SOAK:+60} churn=()
 	: "${seconds:=6}"
-	need kv-traffic
 	kvs apply "$KV_RUN/kvsteer.yaml"
 	for i in 1 2; do
 		more_engines $i
 		for port in {8020..8027}; do churn+=(--address "10.72.$i.2:$port"); done
 	done
 	kvs backend remove e2
-	traffic -d "$seconds" -c 16 --first-us 0-50000 --answer-bytes 0-16384 3>&- &
-	local pid=$!
+	traffic_until -c 16 --first-us 0-50000 --answer-bytes 0-16384
 	kv_in "$KV_ID-gw" python3 "$KV_TOOLS/churn.py" --control "$KV_CTL" --service v4 \
-		--seconds "$seconds" --rate 50 "${churn[@]}" | tee "$BATS_TEST_TMPDIR/churn"
-	wait $pid || { cat "$BATS_TEST_TMPDIR"/traffic*; false; }
-	cat "$BATS_TEST_TMPDIR"/{traffic,churn}
-	jq -e --argjson s "$seconds" '.added >= $s * 40' "$BATS_TEST_TMPDIR/churn"
+		-n $((seconds * 50)) --rate 50 "${churn[@]}" | tee "$BATS_TEST_TMPDIR/churn"
+	traffic_end
+	jq -e --argjson s "$seconds" '.added == $s * 50' "$BATS_TEST_TMPDIR/churn"
+	echo "# $(jq -r '"\(.added) added and removed, \(.added / .seconds | round) a second"' "$BATS_TEST_TMPDIR/churn")" >&3
 	jq -e '.ok == .requests and .ok > 300' "$BATS_TEST_TMPDIR/traffic"
 	until_true 5 idle
 	until_true 5 only_backends e1 e1-6 e2-6
@@ -260,18 +271,17 @@ only_backends() {
 
 @test "drained, back, removed under load: streams end well, no new request comes" {
 	local before after lane
-	need kv-traffic
 	kvs apply "$KV_RUN/kvsteer.yaml"
 	PATIENT=
 	for lane in express agent; do
-		patient $lane --conns 4 --pause 0.25 --pieces 16 --framing chunked
+		patient $lane --conns 4 --pause 0.25 --pieces 24 --framing chunked
 	done
 	until_true 10 running 8
-	traffic -d 6 -c 8 --answer-bytes 0-16384 3>&- &
-	local pid=$!
-	sleep 0.5
+	before=$(engine_metric 1 kv_engine_requests_total)
+	traffic_until -c 8 --answer-bytes 0-16384
+	until_true 5 answers_more 1 $((before + 20))
 	kvs backend drain e1
-	sleep 0.3 # what was decided by then
+	until_true 5 quiet 1 # what was decided by then
 	[ "$(inflight_of e1)" -ge 2 ] # its streams
 	before=$(engine_metric 1 kv_engine_requests_total)
 	sleep 1
@@ -283,7 +293,7 @@ only_backends() {
 	until_true 2 answers_more 1 $((after + 20))
 	kvs backend remove e1
 	until_true 5 gone_backend e1
-	wait $pid || { cat "$BATS_TEST_TMPDIR"/traffic*; false; }
+	traffic_end
 	jq -e '.ok == .requests and .ok > 200' "$BATS_TEST_TMPDIR/traffic"
 	until_true 2 idle
 }
@@ -294,6 +304,14 @@ inflight_of() {
 
 answers_more() {
 	[ "$(engine_metric "$1" kv_engine_requests_total)" -gt "$2" ]
+}
+
+# quiet I: for a moment engine I gets no request but these questions
+quiet() {
+	local n
+	n=$(engine_metric "$1" kv_engine_requests_total)
+	sleep 0.2
+	[ "$(engine_metric "$1" kv_engine_requests_total)" -le $((n + 1)) ]
 }
 
 gone_backend() {
@@ -456,7 +474,7 @@ s = socket.socket(); s.bind(("10.71.1.1", 9009)); s.listen(); time.sleep(60)'
 	sed 's/10.72.1.2:8000/10.72.1.2:8011/; s/name: e1,/name: new,/' "$KV_RUN/kvsteer.yaml" >"$BATS_TEST_TMPDIR/a.yaml"
 	kvs backend drain e2
 	PATIENT=
-	patient express --first 2
+	patient express --first 4
 	until_true 10 running 1
 	refuses '1 backends to add, room for 0 of max_backends = 4'
 	waited express

@@ -6,8 +6,9 @@
 load lib
 
 setup_file() {
-	export TIMES=$([ -n "${KV_SOAK:-}" ] && echo 60 || echo 10) # kills
-	export SECONDS_EACH=$([ -n "${KV_SOAK:-}" ] && echo 120 || echo 6) # of load
+	TIMES=${KV_SOAK:+60} SECONDS_EACH=${KV_SOAK:+120}
+	export TIMES=${TIMES:-10} # kills
+	export SECONDS_EACH=${SECONDS_EACH:-6} # of load
 	export KV_NO_LOG=1
 	kv_up 1 3
 	kv_gateway
@@ -75,11 +76,7 @@ streams() {
 			"http://$KV_V4/$url&delay_us=100000" 3>&- &
 		STREAMS+=($!)
 	done
-	until_true 15 all_lent "$1"
-}
-
-all_lent() {
-	kvs -j status | jq -e --argjson n "$1" '.upstreams.lent == $n' >/dev/null
+	until_true 15 kv_lent "$1"
 }
 
 # all of them ended well, with every byte in its place
@@ -292,7 +289,7 @@ begun() {
 	from 1 curl -sSN -m 20 -o "$BATS_TEST_TMPDIR/stream" -H 'X-Session-Id: a' \
 		"http://$KV_V4/bytes/200000?framing=chunked&chunk=1000&delay_us=20000" 3>&- &
 	local pid=$!
-	sleep 0.7
+	until_true 5 kv_lent 1
 	kv_kill_gateway
 	kv_gateway
 	said 'taken over: 0 connections of clients, 0 to backends'

@@ -89,6 +89,7 @@ has_link() {
 }
 
 @test "engines behind a bridge of the gateway; listening on any address" {
+	# shellcheck disable=SC2034 # of place_config
 	PLACE_LISTEN4='*:8000' PLACE_LISTEN6='*:8001'
 	place bridge
 	only4 core

@@ -257,6 +257,11 @@ kv_at_rest() {
 	kv_under_way | jq -se 'length > 0 and all(has("backend") and .tokens == 0 and .requests == 0)' >/dev/null
 }
 
+# kv_lent N: so many pairs are lent
+kv_lent() {
+	kvs -j status | jq -e --argjson n "$1" '.upstreams.lent == $n' >/dev/null
+}
+
 # Each lend has had one end.
 kv_lends_ended() {
 	local lends ends
@@ -289,8 +294,4 @@ aborted_since() {
 # hint TOTAL SEED: a KV-Prefix value of one long prompt; equal seeds share their first rungs
 hint() {
 	python3 "$KV_TOOLS/hint.py" "$1" "$2"
-}
-
-need() {
-	[ -x "$KV_BIN/$1" ] || skip "$1 has not been built"
 }

@@ -28,13 +28,13 @@ def main():
     p.add_argument("--service", required=True)
     p.add_argument("--address", action="append", required=True, help="one engine each")
     p.add_argument("--rate", type=float, default=50, help="additions a second, and removals")
-    p.add_argument("--seconds", type=float, default=10)
+    p.add_argument("-n", type=int, default=500, help="additions; as many removals")
     p.add_argument("--seed", type=int, default=1)
     args = p.parse_args()
     control, rng = Control(args.control), random.Random(args.seed)
     out, there, n, late = list(args.address), [], 0, 0
     begin = time.monotonic()
-    while time.monotonic() < begin + args.seconds:
+    while n < args.n:
         # Half of the engines are there at a time, on average.
         if len(there) > len(args.address) / 2 or not out:
             name, address = there.pop(rng.randrange(len(there)))
