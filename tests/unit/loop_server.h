@@ -25,6 +25,9 @@ struct loop_server {
 	/* what it does with a request */
 	const char *answer;
 	size_t answer_len;
+	/* where set: the answer to each path */
+	const char *(*page)(const struct loop_server *s, const char *path);
+	void *arg;
 	size_t repeat;	   /* the answer's bytes again and again, so many times */
 	bool silent;	   /* never answers */
 	bool at_once;	   /* does not wait for the request */
@@ -122,6 +125,10 @@ static inline void loop_read(struct bufferevent *bev, void *arg)
 	sscanf(line, "GET %127s", c->server->path);
 	evbuffer_drain(in, evbuffer_get_length(in));
 	c->server->requests++;
+	if (c->server->page) {
+		c->server->answer = c->server->page(c->server, c->server->path);
+		c->server->answer_len = strlen(c->server->answer);
+	}
 	loop_answer(c);
 }
 

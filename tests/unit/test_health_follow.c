@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* All of it together, over loopback: engines that start, hang, die, come back, restart. */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include "check.h"
+#include "common/log.h"
+#include "engines/follow.h"
+#include "engines/foreign.h"
+#include "loop_server.h"
+
+#define ENGINES 4
+#define OK "HTTP/1.0 200 OK\r\n\r\n"
+
+static struct event_base *base;
+static struct follow *follow;
+
+/* What each engine says of itself. */
+static struct life {
+	struct loop_server server;
+	int health;
+	double started;
+	unsigned int running, queries, hits, blocks;
+	const char *model;
+	char answer[1024];
+} lives[ENGINES];
+
+/* What kvsteer was told. */
+static struct told {
+	bool takes;
+	uint32_t weight, limit;
+	unsigned int states, caches, sizes;
+	uint64_t capacity, foreign;
+	struct kv_backend backend;
+} told[ENGINES];
+
+static const char *page(const struct loop_server *s, const char *path)
+{
+	struct life *l = s->arg;
+
+	if (!strcmp(path, "/metrics"))
+		snprintf(l->answer, sizeof(l->answer),
+			 OK "vllm:num_requests_running %u\nvllm:num_requests_waiting 0\n"
+			    "vllm:prefix_cache_queries_total %u\nvllm:prefix_cache_hits_total %u\n"
+			    "process_start_time_seconds %f\n"
+			    "vllm:cache_config_info{block_size=\"16\",num_gpu_blocks=\"%u\"} 1\n",
+			 l->running, l->queries, l->hits, l->started, l->blocks);
+	else if (!strcmp(path, "/v1/models"))
+		snprintf(l->answer, sizeof(l->answer), OK "{\"data\":[{\"id\":\"%s\"}]}", l->model);
+	else
+		snprintf(l->answer, sizeof(l->answer), "HTTP/1.1 %d X\r\nContent-Length: 0\r\n\r\n",
+			 l->health);
+	return l->answer;
+}
+
+static void state(void *arg, uint32_t id, bool takes, uint32_t weight, uint32_t limit)
+{
+	(void)arg;
+	told[id].takes = takes;
+	told[id].weight = weight;
+	told[id].limit = limit;
+	told[id].states++;
+}
+
+static void new_cache(void *arg, uint32_t id, const char *why)
+{
+	(void)arg;
+	CHECK(strlen(why) > 5);
+	told[id].caches++;
+}
+
+static void cache_size(void *arg, uint32_t id, uint64_t capacity, uint64_t block_size)
+{
+	(void)arg;
+	CHECK_EQ(block_size, 16);
+	told[id].capacity = capacity;
+	told[id].sizes++;
+}
+
+static const struct kv_backend *backend(void *arg, uint32_t id)
+{
+	(void)arg;
+	return &told[id].backend;
+}
+
+static void foreign(void *arg, uint32_t id, uint64_t requests)
+{
+	(void)arg;
+	told[id].foreign = requests;
+}
+
+static void add(uint32_t id)
+{
+	char name[8];
+
+	snprintf(name, sizeof(name), "e%u", id);
+	CHECK_EQ(follow_add(follow, id, 0, name, &lives[id].server.addr), 0);
+}
+
+static void begin(unsigned int n)
+{
+	struct follow_options o = FOLLOW_DEFAULTS;
+	struct follow_calls calls = {state, new_cache, cache_size, backend, foreign, NULL};
+
+	o.health_ms = o.models_ms = o.metrics_ms = 20;
+	o.health_timeout_ms = o.metrics_timeout_ms = 50;
+	o.stale_ms = 150;
+	memset(told, 0, sizeof(told));
+	follow = follow_new(base, &o, &calls);
+	for (unsigned int i = 0; i < n; i++) {
+		lives[i] =
+			(struct life){.health = 200, .started = 1000, .blocks = 100, .model = "m"};
+		lives[i].server.page = page;
+		lives[i].server.arg = &lives[i];
+		loop_open(&lives[i].server, base);
+	}
+}
+
+static void end(unsigned int n)
+{
+	follow_free(follow);
+	follow = NULL;
+	for (unsigned int i = 0; i < n; i++)
+		if (lives[i].server.listener)
+			loop_close(&lives[i].server);
+	loop_for(base, 20);
+}
+
+/* Until it takes requests, or does not. */
+static void until(uint32_t id, bool takes)
+{
+	__u64 limit = loop_now() + 3000000000ull;
+
+	while (told[id].takes != takes && loop_now() < limit)
+		loop_for(base, 5);
+	CHECK_EQ(told[id].takes, takes);
+}
+
+static void some_dead(void)
+{
+	begin(ENGINES);
+	lives[1].server.silent = true;
+	lives[3].health = 503;
+	loop_close(&lives[2].server);
+	for (int i = 0; i < ENGINES; i++)
+		add(i);
+	CHECK(!told[0].takes);
+	until(0, true);
+	loop_for(base, 250);
+	CHECK(told[0].takes && !told[1].takes && !told[2].takes && !told[3].takes);
+	/* one that hangs costs the others nothing */
+	CHECK(lives[0].server.requests > 2 * lives[1].server.requests);
+	lives[1].server.silent = false;
+	lives[3].health = 200;
+	loop_open(&lives[2].server, base);
+	for (int i = 0; i < ENGINES; i++)
+		until(i, true);
+	/* all die, all come back */
+	for (int i = 0; i < ENGINES; i++)
+		loop_close(&lives[i].server);
+	for (int i = 0; i < ENGINES; i++)
+		until(i, false);
+	for (int i = 0; i < ENGINES; i++)
+		loop_open(&lives[i].server, base);
+	for (int i = 0; i < ENGINES; i++)
+		until(i, true);
+	end(ENGINES);
+}
+
+static void restarts(void)
+{
+	struct view_backend view = {};
+
+	begin(2);
+	lives[1].started = 0;
+	add(0);
+	add(1);
+	until(0, true);
+	until(1, true);
+	loop_for(base, 60);
+	CHECK_EQ(told[0].caches + told[1].caches, 0);
+	CHECK_EQ(told[0].capacity, 1600);
+	CHECK_EQ(told[0].sizes, 1);
+	/* between two looks at it */
+	lives[0].started = 2000;
+	lives[0].blocks = 200;
+	loop_until(base, &told[0].sizes, 2, 2000);
+	CHECK_EQ(told[0].caches, 1);
+	CHECK_EQ(told[0].capacity, 3200);
+	CHECK(told[0].takes);
+	follow_sequence_back(follow, 0);
+	CHECK_EQ(told[0].caches, 1);
+	/* one that does not say when it started */
+	loop_close(&lives[1].server);
+	until(1, false);
+	CHECK_EQ(told[1].caches, 0);
+	loop_open(&lives[1].server, base);
+	until(1, true);
+	loop_until(base, &told[1].caches, 1, 2000);
+	CHECK_EQ(told[1].caches, 1);
+	CHECK_EQ(told[0].caches, 1);
+	/* refused by the listener alone: its process says that it is the same */
+	loop_close(&lives[0].server);
+	until(0, false);
+	loop_open(&lives[0].server, base);
+	until(0, true);
+	loop_for(base, 60);
+	CHECK_EQ(told[0].caches, 1);
+	follow_view(follow, 0, &view);
+	CHECK_EQ(view.restarts, 1);
+	CHECK_EQ(view.state, HEALTH_UP);
+	end(2);
+}
+
+static void requests(void)
+{
+	struct view_service view = {};
+
+	begin(2);
+	add(0);
+	add(1);
+	until(0, true);
+	until(1, true);
+	for (int i = 0; i < 5; i++)
+		follow_outcome(follow, 0, OUTCOME_FAILURE);
+	CHECK(!told[0].takes && told[1].takes);
+	for (int i = 0; i < 9; i++)
+		follow_outcome(follow, 1, OUTCOME_FAILURE);
+	CHECK(told[1].takes);
+	follow_view_service(follow, 0, &view);
+	CHECK_EQ(view.backends, 2);
+	CHECK_EQ(view.taking, 1);
+	CHECK(view.spared > 0);
+	/* the last one goes: the ejected one is better than nobody */
+	follow_drain(follow, 1, true);
+	CHECK(told[0].takes && !told[1].takes);
+	follow_drain(follow, 1, false);
+	CHECK(told[1].takes);
+	follow_remove(follow, 1);
+	follow_outcome(follow, 1, OUTCOME_FAILURE);
+	CHECK(told[0].takes);
+	/* back-pressure */
+	CHECK(!follow_is_busy(follow, 0));
+	follow_busy(follow, 0, "1", 1);
+	CHECK(follow_is_busy(follow, 0) && !follow_is_busy(follow, 1));
+	CHECK_EQ(follow_add(follow, 0, 0, "x", &lives[0].server.addr), -EEXIST);
+	CHECK_EQ(follow_add(follow, 999, 0, "x", &lives[0].server.addr), -EINVAL);
+	CHECK_EQ(follow_add(follow, 1, 99, "x", &lives[0].server.addr), -EINVAL);
+	end(2);
+}
+
+static uint64_t serving(const char *model)
+{
+	return follow_serving(follow, 0, model, strlen(model)).words[0];
+}
+
+static void models_and_load(void)
+{
+	struct view_backend view = {};
+	__u64 limit = loop_now() + 3000000000ull;
+
+	begin(2);
+	lives[1].model = "n";
+	lives[0].running = 7;
+	told[0].backend.inflight_requests = 3;
+	add(0);
+	add(1);
+	CHECK_EQ(serving("n"), 3);
+	while (serving("n") != 2 && loop_now() < limit)
+		loop_for(base, 5);
+	CHECK_EQ(serving("n"), 2);
+	CHECK_EQ(serving("m"), 1);
+	CHECK_EQ(serving("x"), 0);
+	lives[0].model = "x";
+	while (serving("x") != 1 && loop_now() < limit)
+		loop_for(base, 5);
+	CHECK_EQ(serving("x"), 1);
+	CHECK_EQ(follow_serving(follow, 5, "x", 1).words[0], 0);
+	/* predicted and found, by the counters of both sides */
+	loop_for(base, 40);
+	told[0].backend.matched_tokens = 100000;
+	told[0].backend.prompt_tokens = 200000;
+	lives[0].queries = 200000;
+	lives[0].hits = 10000;
+	told[0].backend.capacity = 262144;
+	loop_for(base, 60);
+	follow_view(follow, 0, &view);
+	CHECK_EQ(view.verdict.cause, PROOF_CAPACITY);
+	CHECK_EQ(report_age(view.report, loop_now(), view.stale_ns), REPORT_FRESH);
+	end(2);
+}
+
+static void foreign_load(void)
+{
+	struct engine_load load = {.has = LOAD_RUNNING | LOAD_WAITING, .running = 10, .waiting = 4};
+	struct engine_load silent = {.has = LOAD_RUNNING, .running = 99};
+	struct foreign f = {};
+	__u64 now = 1000000000;
+
+	foreign_reported(&f, &load, 4, now);
+	CHECK(f.requests == 0);
+	for (int i = 0; i < 100; i++)
+		foreign_reported(&f, &load, 4, now += 1000000000);
+	CHECK(f.requests > 9.9 && f.requests <= 10);
+	/* what it does not say, or has not said for long, changes nothing */
+	foreign_reported(&f, &silent, 0, now += 1000000000);
+	CHECK(f.requests > 9.9 && f.requests <= 10);
+	/* never below our own count; and slowly */
+	foreign_reported(&f, &load, 40, now += 1000000000);
+	CHECK(f.requests > 8 && f.requests < 9);
+	for (int i = 0; i < 100; i++)
+		foreign_reported(&f, &load, 40, now += 1000000000);
+	CHECK(f.requests >= 0 && f.requests < 0.1);
+}
+
+int main(void)
+{
+	signal(SIGPIPE, SIG_IGN);
+	kv_log_set_level(KV_LOG_ERROR);
+	base = event_base_new();
+	TEST("some dead at the start, all die, all come back")
+	some_dead();
+	TEST("restarts")
+	restarts();
+	TEST("requests tell, too")
+	requests();
+	TEST("models, load and proof")
+	models_and_load();
+	TEST("requests of others")
+	foreign_load();
+	event_base_free(base);
+	return check_done();
+}

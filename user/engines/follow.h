@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Follows all engines: health, load, models, incarnations, proof. Whoever uses it says which
+ * engines there are and what happened to requests, and is told what changes.
+ */
+#ifndef ENGINES_FOLLOW_H
+#define ENGINES_FOLLOW_H
+
+#include "engines/models.h"
+#include "engines/page.h"
+#include "engines/prober.h"
+#include "engines/scrape.h"
+
+#define FOLLOW_SERVICES KV_MAX_SERVICES
+
+struct follow;
+
+struct follow_options {
+	const char *health_path; /* lives as long as the follower */
+	uint32_t health_ms;	 /* 0: not asked; health is judged by requests alone */
+	uint32_t health_timeout_ms;
+	uint32_t models_ms;  /* 0: not asked; all serve all */
+	uint32_t metrics_ms; /* 0: not scraped */
+	uint32_t metrics_timeout_ms;
+	uint32_t stale_ms;
+	struct health_options health;
+};
+
+#define FOLLOW_DEFAULTS                                                                            \
+	((struct follow_options){.health_path = "/health",                                         \
+				 .health_ms = 2000,                                                \
+				 .health_timeout_ms = 2000,                                        \
+				 .models_ms = 30000,                                               \
+				 .metrics_ms = 1000,                                               \
+				 .metrics_timeout_ms = 1000,                                       \
+				 .stale_ms = 5000,                                                 \
+				 .health = HEALTH_DEFAULTS})
+
+/* Not from within follow_add and follow_remove of the same engine; engines may be added and
+ * removed within. */
+struct follow_calls {
+	/* Whether it takes requests; weight: of HEALTH_FULL; limit: requests at a time, 0: none */
+	void (*state)(void *arg, uint32_t id, bool takes, uint32_t weight, uint32_t limit);
+	/* Its cache is empty: raise the epoch. why: for a line. */
+	void (*new_cache)(void *arg, uint32_t id, const char *why);
+	/* A size that it had not told before; tokens. */
+	void (*cache_size)(void *arg, uint32_t id, uint64_t capacity, uint64_t block_size);
+	/* The maps' sums of it, as they are now. */
+	const struct kv_backend *(*backend)(void *arg, uint32_t id);
+	/* Requests there that are not ours, about. */
+	void (*foreign)(void *arg, uint32_t id, uint64_t requests);
+	void *arg;
+};
+
+/* NULL: no memory. Does not own the loop. */
+struct follow *follow_new(struct event_base *base, const struct follow_options *options,
+			  const struct follow_calls *calls);
+void follow_free(struct follow *f);
+
+/* id: of the backend, below KV_MAX_BACKENDS; service: whose pool it is in. 0 or -errno. */
+int follow_add(struct follow *f, uint32_t id, uint32_t service, const char *name,
+	       const struct kv_addr *addr);
+void follow_remove(struct follow *f, uint32_t id);
+void follow_drain(struct follow *f, uint32_t id, bool draining);
+
+/* What came of an attempt. retry_after: of OUTCOME_BUSY, may be NULL. */
+void follow_outcome(struct follow *f, uint32_t id, enum outcome outcome);
+void follow_busy(struct follow *f, uint32_t id, const char *retry_after, size_t len);
+bool follow_is_busy(const struct follow *f, uint32_t id);
+/* Its KV events began anew. */
+void follow_sequence_back(struct follow *f, uint32_t id);
+void follow_lookup(struct follow *f, uint32_t id, enum proof_class class, uint64_t matched);
+void follow_answered(struct follow *f, uint32_t id, const struct proof_request *r);
+
+/* Who serves this model; asks again, soon, when nobody does. */
+struct model_set follow_serving(struct follow *f, uint32_t service, const char *model, size_t len);
+
+/* What the pages and `backend show` tell; the caller adds names and the map's entry. */
+void follow_view(const struct follow *f, uint32_t id, struct view_backend *ret);
+void follow_view_service(const struct follow *f, uint32_t service, struct view_service *ret);
+struct proof_facts follow_facts(const struct follow *f, uint32_t id);
+
+#endif
