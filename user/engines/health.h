@@ -32,7 +32,7 @@ enum health_probe {
 	PROBE_GOOD,
 	PROBE_BAD,     /* 5xx, no answer in time, no HTTP */
 	PROBE_REFUSED, /* nobody listens */
-	PROBE_UNKNOWN, /* it cannot be asked: no such path, or our own fault */
+	PROBE_UNKNOWN, /* it could not be asked: our own fault */
 };
 
 struct health_options {

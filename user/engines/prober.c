@@ -42,10 +42,9 @@ enum health_probe probe_of(enum fetch_result result, int status)
 {
 	switch (result) {
 	case FETCH_ANSWERED:
-		if (status >= 200 && status < 400)
-			return PROBE_GOOD;
-		/* No such path, or not for us: something answers, more cannot be said. */
-		return status < 500 || status == 501 ? PROBE_UNKNOWN : PROBE_BAD;
+		/* 4xx, 501: no such path, or not for us. Something answers, and requests will tell
+		 * the rest. */
+		return status < 500 || status == 501 ? PROBE_GOOD : PROBE_BAD;
 	case FETCH_REFUSED:
 		return PROBE_REFUSED;
 	case FETCH_LOCAL:
@@ -84,14 +83,14 @@ static void say(struct prober *p, enum fetch_result result, int status, uint64_t
 
 	snprintf(url, sizeof(url), "http://%s%s", kv_addr_format(&p->to, text, sizeof(text)),
 		 p->options.health_path);
-	if (probe_of(result, status) == PROBE_GOOD) {
+	if (answered && status < 400) {
 		if (complaint_over(&p->complaint, now_ns))
 			kv_info("backend %s: %s answers well again", p->name, url);
 	} else if (complaint_due(&p->complaint, answered ? ABOUT_STATUS(status) : (int)result,
 				 now_ns)) {
 		if (!answered)
 			kv_warn("backend %s: %s: %s", p->name, url, fetch_result_text(result));
-		else if (status >= 500)
+		else if (probe_of(result, status) == PROBE_BAD)
 			kv_warn("backend %s: %s: status %d: the engine says that it is not well",
 				p->name, url, status);
 		else
