@@ -95,6 +95,22 @@ impaired() {
 
 # ---- traffic ----------------------------------------------------------------------------
 
+# Engines that answer twice have a service of their own, without impaired links: what of a second
+# answer is lost and comes again behind the next request cannot be told from that one's answer.
+TWICE_V4=10.71.1.1:8002 TWICE_ENGINES=2
+TWICE_ENGINE=(--listen 0.0.0.0:8002 --name twice)
+
+soak_config() {
+	local i
+	kv_config
+	echo "  - name: twice"
+	echo "    listen: [\"$TWICE_V4\"]"
+	echo "    backends:"
+	for ((i = 1; i <= TWICE_ENGINES; i++)); do echo "      - {name: e$i-twice, address: \"10.72.$i.2:8002\"}"; done
+	# The RST of a client that gave up may be lost: its idle connection has this long.
+	echo "timeouts: {client_idle: 45s}"
+}
+
 MIXES=(
 	"-c 60 --pipeline 10 --half-close 5 --slow 2"
 	"-c 100 --abort 30 --ports 20000-20150 --first-us 0-20000 --answer-bytes 0-16384"
@@ -106,13 +122,15 @@ MIXES=(
 
 # client I SECONDS: rounds of traffic, one mix after another
 client() {
-	local i=$1 end=$((SECONDS + $2)) round=0 mix seed
+	local i=$1 end=$((SECONDS + $2)) round=0 mix seed targets
 	while [ $SECONDS -lt $end ]; do
 		seed=$((SOAK_SEED * 1000 + i * 300 + round))
 		mix=${MIXES[$(((i + round) % ${#MIXES[@]}))]}
+		targets=("$KV_V4" "$KV_V6")
+		[[ $mix != *--twice* ]] || targets=("$TWICE_V4")
 		# shellcheck disable=SC2086 # the mix is several options
 		from "$i" "$KV_OUT/kv-traffic" -j -v -d $((end - SECONDS < ROUND ? end - SECONDS : ROUND)) --seed "$seed" \
-			--timeout 90 $mix "$KV_V4" "$KV_V6" >"$world/traffic-$i-$round.json" 2>"$world/traffic-$i-$round.err" ||
+			--timeout 90 $mix "${targets[@]}" >"$world/traffic-$i-$round.json" 2>"$world/traffic-$i-$round.err" ||
 			echo "client $i, round $round, kv-traffic --seed $seed $mix: $(grep -A 2 -m 1 -E 'hung|FOREIGN|wrong|another value' "$world/traffic-$i-$round.err" | paste -sd' ')" >>"$world/failed"
 		round=$((round + 1))
 	done
@@ -149,26 +167,32 @@ agent_is_back() {
 	agent_pid >"$KV_RUN/gateway.pid"
 }
 
+# engine_fault I JSON: on all of its addresses
+engine_fault() {
+	kv_fault "$@"
+	kv_in "$KV_ID-e$1" curl -fsS -m 2 -o /dev/null -d "$2" "http://10.72.$1.2:8001/fault?engine=twice"
+}
+
 # fault KIND: injects it, and takes it back where it lasts
 fault() {
 	local i pid
 	pick "$ENGINES"
 	i=$((picked + 1))
 	case $1 in
-	engine_status) kv_fault "$i" '{"status":503,"count":20}' ;;
-	engine_rst) kv_fault "$i" '{"rst_before_headers":true,"count":20}' ;;
-	engine_cut) kv_fault "$i" '{"fin_mid_body":300,"count":20}' ;;
-	engine_close) kv_fault "$i" '{"close_after_response":true,"count":50}' ;;
+	engine_status) engine_fault "$i" '{"status":503,"count":20}' ;;
+	engine_rst) engine_fault "$i" '{"rst_before_headers":true,"count":20}' ;;
+	engine_cut) engine_fault "$i" '{"fin_mid_body":300,"count":20}' ;;
+	engine_close) engine_fault "$i" '{"close_after_response":true,"count":50}' ;;
 	engine_hang)
-		kv_fault "$i" '{"hang":true,"count":10}'
+		engine_fault "$i" '{"hang":true,"count":10}'
 		sleep 3
-		kv_fault "$i" '{"reset":true}'
+		engine_fault "$i" '{"reset":true}'
 		;;
-	engine_reset) kv_fault "$i" '{"reset":true}' ;;
+	engine_reset) engine_fault "$i" '{"reset":true}' ;;
 	engine_restart)
 		kill -KILL "$(cat "$KV_RUN/engine-$i.pid")"
 		sleep 1
-		kv_engine "$i"
+		kv_engine "$i" "${TWICE_ENGINE[@]}"
 		;;
 	engine_stop)
 		pid=$(cat "$KV_RUN/engine-$i.pid")
@@ -207,11 +231,11 @@ faults() {
 		sleep $((1 + picked))
 		pick ${#kinds[@]}
 		kind=${kinds[$picked]}
-		echo "$SECONDS $kind" >>"$world/faults.log"
+		echo "$(date +%s.%3N) $kind" >>"$world/faults.log"
 		if fault "$kind" >>"$world/faults.log" 2>&1; then
 			echo "$kind" >>"$world/faults"
 		else
-			echo "fault $kind at $SECONDS s: $(tail -n 1 "$world/faults.log")" >>"$world/failed"
+			echo "fault $kind at $(date +%s) s: $(tail -n 1 "$world/faults.log")" >>"$world/failed"
 			sleep 5
 		fi
 	done
@@ -232,8 +256,19 @@ progress() {
 		"$(wc -l <"$world/faults")" "$(rss_kb)" "$([ ! -s "$world/failed" ] || echo "PROBLEMS: $(wc -l <"$world/failed")")"
 }
 
+# sockets SIDE SS-WORD…: of the gateway's to clients (sport) or engines (dport)
 sockets() {
-	kv_in "$KV_ID-gw" ss -Htan "$@" | wc -l
+	local side=$1
+	shift
+	kv_in "$KV_ID-gw" ss -Htan "$@" "( $side = :8000 or $side = :8002 )" | wc -l
+}
+
+# of engine I, on all of its addresses
+engine_foreign_bytes() {
+	local to
+	for to in "10.72.$1.2:8000" "[fd72::$1:2]:8000" "10.72.$1.2:8002"; do
+		kv_in "$KV_ID-e$1" curl -fsS -g "http://$to/metrics"
+	done | sed -n 's/^kv_engine_foreign_bytes{[^}]*} //p' | jq -s add
 }
 
 map_entries() {
@@ -241,7 +276,7 @@ map_entries() {
 }
 
 no_client_left() {
-	[ "$(sockets state all exclude time-wait exclude listening sport = :8000)" = 0 ] && [ "$(map_entries kv_clients)" = 0 ]
+	[ "$(sockets sport state all exclude time-wait exclude listening)" = 0 ] && [ "$(map_entries kv_clients)" = 0 ]
 }
 
 # What must be gone when everybody has gone: {name: number left}
@@ -253,10 +288,10 @@ leaks() {
 	open=$(kvs -j status | jq '.upstreams.open')
 	ids=$(map_entries kv_upstream_ids)
 	# One that ends between the two looks is no leak.
-	upstreams=$(sockets state established dport = :8000)
+	upstreams=$(sockets dport state established)
 	fds=$(find "/proc/$(agent_pid)/fd" -type l -lname 'socket:*' | wc -l)
 	kv_under_way | jq -s --argjson clients "$(map_entries kv_clients)" --argjson ids $((ids - open)) \
-		--argjson sockets "$(sockets state all exclude time-wait exclude listening sport = :8000)" \
+		--argjson sockets "$(sockets sport state all exclude time-wait exclude listening)" \
 		--argjson upstreams $((upstreams > open ? upstreams - open : 0)) \
 		--argjson fds $((fds > open + 24 ? fds - open - 24 : 0)) '{
 			inflight_requests: (map(.requests // 0) | add), inflight_tokens: (map(.tokens // 0) | add),
@@ -268,14 +303,10 @@ traffic_part() {
 	local seconds=$((SOAK_MINUTES * 60)) i pids=() start=$SECONDS
 	: >"$world/faults"
 	: >"$world/failed"
-	kv_up $CLIENTS $ENGINES
-	# The RST of a client that gave up may be lost: its idle connection has this long.
-	{
-		kv_config
-		echo "timeouts: {client_idle: 45s}"
-	} >"$KV_RUN/kvsteer.yaml"
+	kv_up $CLIENTS $ENGINES "${TWICE_ENGINE[@]}"
+	soak_config >"$KV_RUN/kvsteer.yaml"
 	kv_gateway_with -c "$KV_RUN/kvsteer.yaml"
-	kv_serves "$KV_V4" "$KV_V6"
+	kv_serves "$KV_V4" "$KV_V6" "$TWICE_V4"
 	impair_all
 	for ((i = 1; i <= CLIENTS; i++)); do
 		client "$i" "$seconds" &
@@ -294,15 +325,56 @@ traffic_part() {
 
 # ---- the whole --------------------------------------------------------------------------
 
-# bats_part: the long forms; prints tests/run's lines
-bats_part() {
-	local n files=()
-	for n in $SOAK_BATS; do
-		files+=(tests/bats/"$n"_*.bats)
+# bats_file FILE: its long form, and meanwhile where it is; then its counts as JSON in $world/bats
+bats_file() {
+	local name log seconds=$SECONDS pid next=$((SECONDS + 60))
+	name=$(basename "$1" .bats)
+	log=.output/tests/log/bats-$name.bats.log
+	: >"$log"
+	KV_SOAK=1 BATS_SECONDS=3600 KV_NO_LOG='' tests/run all "$1" >"$world/bats-$name" 2>&1 &
+	pid=$!
+	while alive "$pid"; do
+		sleep 1
+		[ $SECONDS -ge $next ] || continue
+		next=$((SECONDS + 60))
+		echo "soak: $name: $((SECONDS - seconds)) s, $(grep -cE '^(not )?ok ' "$log") of $(sed -n '1s/^1\.\.//p' "$log") tests done"
 	done
-	[ ${#files[@]} -gt 0 ] || return 0
-	echo "soak: long forms of ${files[*]##*/}"
-	KV_SOAK=1 BATS_SECONDS=3600 KV_NO_LOG='' tests/run all "${files[@]}" 2>&1 | tee "$world/bats" || problem "long forms: $(tail -n 1 "$world/bats")"
+	wait "$pid" || problem "long form of $name: $(tail -n 1 "$world/bats-$name")"
+	cat "$world/bats-$name"
+	tail -n 1 "$world/bats-$name" | jq -R --arg name "$name" --argjson seconds $((SECONDS - seconds)) \
+		'capture("(?<p>[0-9]+) passed, (?<f>[0-9]+) failed, (?<s>[0-9]+) skipped") | map_values(tonumber) |
+			{name: $name, passed: .p, failed: .f, skipped: .s, seconds: $seconds}' >>"$world/bats"
+}
+
+bats_part() {
+	local n
+	mkdir -p .output/tests/log
+	for n in $SOAK_BATS; do
+		bats_file tests/bats/"$n"_*.bats
+	done
+}
+
+# summary: .output/soak.json as Markdown
+summary() {
+	jq -r '
+		def millions: if . >= 1e9 then "\(. / 1e7 | round / 100) GB" else "\(. / 1e6 | round) MB" end;
+		def list: if length == 0 then "none" else to_entries | map("\(.value) \(.key | gsub("_"; " "))") | join(", ") end;
+		"| what | seed \(.seed), \(.minutes) minutes of traffic, commit \(.commit) |", "|---|---|",
+		"| requests; answered in full; given up by the client | \(.requests); \(.ok); \(.aborted_by_client) |",
+		"| lanes | \(.lanes.express) express, \(.lanes.agent) agent, \(.lanes.refused) refused |",
+		"| connections of clients; lends | \(.connections); \(.lanes.lends) |",
+		"| bytes of bodies, sent and received | \(.bytes | millions) |",
+		"| faults injected | \(.faults | add // 0): \(.faults | list) |",
+		"| packets through the impairment | \(.network.packets): \(.network | {lost, reordered, duplicated, corrupted, cut} | list) |",
+		"| errors, visible: refused | \(.errors.refused | with_entries(.key |= "with \(.)") | list) |",
+		"| broken off; of those, answers that only a close delimits | \(.errors.broken); \(.errors.truncated) |",
+		"| closed before a byte of an answer (also pipelined behind one that ends the connection) | \(.errors.unanswered) |",
+		"| connect failed | \(.errors.connect_failed) |",
+		"| **wrong bytes, foreign bytes (clients; engines), hung** | **\(.errors.wrong_bytes), \(.errors.foreign_bytes); \(.errors.engine_foreign), \(.errors.hung)** |",
+		"| **left behind: requests, tokens, lends, upstreams, entries, sockets, descriptors** | **\(.leaks | add)** |",
+		"| agent\u0027s memory after the first minute, and at the end | \(.agent_rss_kb[0]) kB, \(.agent_rss_kb[1]) kB |",
+		(if .bats | length > 0 then "| long forms of \(.bats | map(.name) | join(", ")) | \(.bats | map(.passed) | add) passed, \(.bats | map(.failed) | add) failed, \(.bats | map(.skipped) | add) skipped, \(.bats | map(.seconds) | add / 60 | round) minutes |" else empty end),
+		"| problems | \(if .problems | length == 0 then "none" else .problems | map(gsub("\\|"; "/")) | join("; ") end) |"' .output/soak.json
 }
 
 first_rss=
@@ -314,24 +386,25 @@ network=$(impaired)
 [ "$(jq '[.[]] | all(. == 0)' <<<"$left")" = true ] || problem "leaks: $(jq -c . <<<"$left"); under way: $(kv_under_way | grep -v backend | paste -sd' ')"
 [ "$last_rss" -le $((${first_rss:-$last_rss} + 32768)) ] || problem "the agent has grown from $first_rss kB to $last_rss kB"
 for ((i = 1; i <= ENGINES; i++)); do
-	[ "$(engine_metric "$i" kv_engine_foreign_bytes)" = 0 ] || problem "engine $i got foreign bytes"
+	[ "$(engine_foreign_bytes "$i")" = 0 ] || problem "engine $i got foreign bytes"
 done
 [ "$(jq '.foreign_bytes + .wrong_bytes + .engine_foreign + .hung + .failed' <<<"$traffic")" = 0 ] || problem "traffic: $(jq -c . <<<"$traffic")"
+lanes=$(kvs -j counters | jq 'def c($n): [.. | objects | .[$n]? | numbers] | first;
+	{express: c("requests_express"), agent: c("requests_agent"), refused: c("requests_refused"), lends: (c("lends") + c("lends_midflight"))}')
 kv_clean_end || problem "no clean end"
 faults=$(sort "$world/faults" | uniq -c | jq -Rs '[split("\n")[] | select(. != "") | capture("(?<n>[0-9]+) (?<k>.*)")] | map({key: .k, value: (.n | tonumber)}) | from_entries')
 bats_part
 touch "$world/problems" "$world/bats"
 jq -n --argjson minutes "$SOAK_MINUTES" --argjson seed "$SOAK_SEED" --arg commit "$(git rev-parse --short HEAD 2>/dev/null || echo unknown)" \
-	--argjson traffic "$traffic" --argjson network "$network" --argjson faults "$faults" --argjson leaks "$left" \
-	--argjson rss "[${first_rss:-0}, $last_rss]" --arg bats "$(tail -n 1 "$world/bats")" --rawfile problems "$world/problems" '{
+	--argjson traffic "$traffic" --argjson network "$network" --argjson faults "$faults" --argjson leaks "$left" --argjson lanes "$lanes" \
+	--argjson rss "[${first_rss:-0}, $last_rss]" --slurpfile bats "$world/bats" --rawfile problems "$world/problems" '{
 		commit: $commit, minutes: $minutes, seed: $seed,
 		requests: $traffic.requests, ok: $traffic.ok, aborted_by_client: $traffic.aborted, connections: $traffic.connections,
-		bytes: ($traffic.bytes_sent + $traffic.bytes_received),
+		bytes: ($traffic.bytes_sent + $traffic.bytes_received), lanes: $lanes,
 		faults: $faults, network: $network,
-		errors: {broken: $traffic.broken, truncated: $traffic.truncated, refused: $traffic.refused, connect_failed: $traffic.connect_failed, hung: $traffic.hung,
-			foreign_bytes: $traffic.foreign_bytes, wrong_bytes: $traffic.wrong_bytes, engine_foreign: $traffic.engine_foreign},
+		errors: ($traffic | {broken, truncated, unanswered, refused, connect_failed, hung, foreign_bytes, wrong_bytes, engine_foreign}),
 		leaks: $leaks, agent_rss_kb: $rss, bats: $bats,
 		problems: ($problems | split("\n") | map(select(. != "")))}' >.output/soak.json
-jq . .output/soak.json
-echo "soak: $([ $bad = 0 ] && echo passed || echo FAILED); .output/soak.json has it all, .output/soak/ the logs"
+summary | tee .output/soak.md
+echo "soak: $([ $bad = 0 ] && echo passed || echo FAILED); .output/soak.json has it all, .output/soak.md this table, .output/soak/ the logs"
 exit $bad

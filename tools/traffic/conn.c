@@ -59,6 +59,7 @@ static void on_write(evutil_socket_t fd, short what, void *arg)
 	if (!c->connected) {
 		getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &len);
 		if (err) {
+			traffic_say(c, strerror(err));
 			traffic_close(c, false, &c->run->r->connect_failed);
 			return;
 		}

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "traffic.h"
 
@@ -101,10 +102,12 @@ static void say(struct traffic_conn *c, const char *what)
 {
 	struct sockaddr_in6 a = {0}; /* the port is at the same place in both families */
 	socklen_t len = sizeof(a);
+	struct timespec now; /* others' logs are to be read beside this one */
 
 	getsockname(c->fd, (struct sockaddr *)&a, &len);
-	fprintf(stderr, "kv-traffic: connection %u, local port %u: %s\n", c->index,
-		ntohs(a.sin6_port), what);
+	clock_gettime(CLOCK_REALTIME, &now);
+	fprintf(stderr, "kv-traffic: %lld.%03ld: connection %u, local port %u: %s\n",
+		(long long)now.tv_sec, now.tv_nsec / 1000000, c->index, ntohs(a.sin6_port), what);
 	for (unsigned int i = 0; i < c->n; i++) {
 		const struct traffic_request *q = traffic_at(c, i);
 
