@@ -223,6 +223,47 @@ begun() {
 	until_true 10 settled
 }
 
+# agent_holds BYTES: as many, or more, of requests
+agent_holds() {
+	python3 - "$KV_CTL" "$1" <<-'PY'
+		import json, socket, sys
+		s = socket.socket(socket.AF_UNIX)
+		s.connect(sys.argv[1])
+		s.sendall(b'{"verb":"status"}\n')
+		sys.exit(json.loads(s.makefile().readline())["memory_bytes"] < int(sys.argv[2]))
+	PY
+}
+
+@test "a restart waits for prompts that are being hashed" {
+	local big
+	from 1 python3 "$KV_TOOLS/bigbody.py" --to "$KV_V4" --size 8000000 --clients 4 -n 3 >"$BATS_TEST_TMPDIR/big" 3>&- &
+	big=$!
+	until_true 20 agent_holds 16000000
+	kvs restart
+	wait $big
+	cat "$BATS_TEST_TMPDIR/big"
+	[ "$(jq '."200"' "$BATS_TEST_TMPDIR/big")" = 12 ]
+}
+
+@test "a restart waits 5 s for a request that does not come, not timeouts.drain" {
+	local slow
+	from 1 timeout 60 python3 -uc 'import socket
+s = socket.create_connection(("10.71.1.1", 8000))
+s.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n" + b" " * 100)
+print("sent")
+print(s.recv(4096).split(b"\r\n")[0].decode())' >"$BATS_TEST_TMPDIR/slow" 3>&- &
+	slow=$!
+	until_true 10 grep -q sent "$BATS_TEST_TMPDIR/slow"
+	SECONDS=0
+	kvs restart
+	[ $SECONDS -lt 20 ]
+	said 'restart: request of .*: it has not come whole'
+	said 'restart: 1 requests in hand'
+	wait $slow
+	grep -q 'HTTP/1.1 502 Bad Gateway' "$BATS_TEST_TMPDIR/slow"
+	until_true 10 settled
+}
+
 @test "an upgrade under load, of both lanes: no request fails" {
 	local version next="$KV_RUN/kvsteerd-next" other
 	version=$(kvs -j status | jq -r .agent.version)
