@@ -183,6 +183,7 @@ static void traffic_connect(struct traffic_conn *c)
 		if (c->fd >= 0)
 			close(c->fd);
 		c->fd = -1;
+		c->run->r->no_port += err == -EADDRNOTAVAIL || err == -EADDRINUSE;
 		if (c->run->r->connect_failed < 10)
 			fprintf(stderr, "kv-traffic: connection %u cannot connect: %s\n", c->index,
 				strerror(-err));

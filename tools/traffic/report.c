@@ -96,6 +96,7 @@ int traffic_report(const struct traffic_options *o, struct traffic_result *r)
 		{"engine_foreign", r->engine_foreign},
 		{"hung", r->hung},
 		{"connect_failed", r->connect_failed},
+		{"no_port", r->no_port}, /* of those: this side's ports were all in use */
 		{"connections", r->connections},
 		{"bytes_sent", r->bytes_sent},
 		{"bytes_received", r->bytes_received},

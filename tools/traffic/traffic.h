@@ -88,7 +88,7 @@ bool traffic_tag_read(uint64_t tag, uint32_t *ret_seed, uint32_t *ret_index);
 
 struct traffic_result {
 	uint64_t requests, ok, aborted, half_closed, broken, unanswered, truncated, hung,
-		connect_failed, connections;
+		connect_failed, no_port, connections;
 	uint64_t failed; /* requests whose answer was foreign or wrong */
 	uint64_t refused[600];
 	uint64_t foreign_bytes, wrong_bytes, engine_foreign;
