@@ -107,7 +107,7 @@ def notified(sock):
                 for fd in fds:  # of a barrier
                     os.close(fd)
             if b"FDSTOREREMOVE=1" in data:
-                print("forgot", len(stored), flush=True)
+                print(f"forgot {len(stored)}", flush=True)  # in one write: others write here too
                 while stored:
                     os.close(stored.pop())
         for line in data.decode().splitlines():
@@ -120,7 +120,7 @@ def notified(sock):
 def start(listener, directory, command):
     with HELD:
         fds = [listener.fileno()] + stored
-        print("start with", len(fds), "sockets", flush=True)
+        print(f"start with {len(fds)} sockets", flush=True)
         pid = os.fork()
         if pid:
             return pid
@@ -161,7 +161,7 @@ def main():
             done, status = os.waitpid(pid, os.WNOHANG)
             if not done:
                 continue
-            print("ended", os.waitstatus_to_exitcode(status), "stored", len(stored), flush=True)
+            print(f"ended {os.waitstatus_to_exitcode(status)} stored {len(stored)}", flush=True)
             if job != "restart":
                 return os.waitstatus_to_exitcode(status)
             job = "start"
