@@ -351,7 +351,7 @@ traffic_part() {
 bats_file() {
 	local name log seconds=$SECONDS pid next=$((SECONDS + 60))
 	name=$(basename "$1" .bats)
-	log=.output/tests/log/bats-$name.bats.log
+	log=.output/tests/log/bats-$name.log
 	: >"$log"
 	KV_SOAK=1 BATS_SECONDS=3600 KV_NO_LOG='' tests/run all "$1" >"$world/bats-$name" 2>&1 &
 	pid=$!
@@ -369,10 +369,10 @@ bats_file() {
 }
 
 bats_part() {
-	local n
+	local n file
 	mkdir -p .output/tests/log
 	for n in $SOAK_BATS; do
-		bats_file tests/bats/"$n"_*.bats
+		for file in tests/bats/"$n"_*.bats; do bats_file "$file"; done
 	done
 }
 
