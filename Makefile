@@ -61,7 +61,7 @@ SKEL     := $(OUT)/kvsteer.skel.h
 BINS     := $(if $(wildcard user/agent/main.c),$(B)/kvsteerd) $(if $(wildcard user/cli/main.c),$(B)/kvsteer) \
 	    $(addprefix $(B)/kv-,$(TOOLS)) $(if $(wildcard tests/impair/main.c),$(B)/kv-impair)
 
-.PHONY: all setup demo test soak test-vllm test-fresh test-kernels check coverage bench install uninstall clean help units fuzzers progs style format
+.PHONY: all setup demo test soak test-vllm test-fresh test-kernels check coverage bench bench-events install uninstall clean help units fuzzers progs style format
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -130,12 +130,13 @@ $(B)/kvsteer: $(call objs,user/cli) $(B)/libsim.a $(B)/libcommon.a $(B)/libkvste
 	$(Q)$(CC) $(LDFLAGS) $^ -o $@ $(LDLIBS) -lz
 
 define TOOL
-$$(B)/kv-$(1): $$(call objs,tools/$(1)) $$(B)/libtools.a $$(B)/libkvsteer.a
+$$(B)/kv-$(1): $$(call objs,tools/$(1)) $$(B)/libtools.a $$(B)/libevents.a $$(B)/libkvsteer.a
 	$$(call msg,LD,$$@)
 	$$(Q)$$(CC) $$(LDFLAGS) $$^ -o $$@ $$(LDLIBS)
 endef
 $(foreach t,$(TOOLS),$(eval $(call TOOL,$(t))))
 $(B)/kv-replay: LDLIBS += -lz
+$(B)/kv-bench-events $(B)/kv-engine: LDLIBS += $(EVENTLIBS)
 
 # ---- tests ----
 IMPAIR_O := $(filter-out %.bpf.o,$(call objs,tests/impair))
@@ -217,6 +218,12 @@ bench:
 	$(Q)tools/setup.sh bench
 	$(Q)$(MAKE) --no-print-directory all
 	$(Q)tools/bench.sh
+
+## bench-events: how fast engines' events are applied, in how much memory, how soon
+bench-events:
+	$(Q)tools/setup.sh build
+	$(Q)$(MAKE) --no-print-directory $(B)/kv-bench-events
+	$(Q)$(B)/kv-bench-events -o $(OUT)/bench.json
 
 ## style: clang-format and shellcheck, as CI runs them
 style:

@@ -387,7 +387,7 @@ static void caps(void)
 		for (int i = 0; i < 80; i++)
 			store(id, 1 + 4096 * i, 4096, 0, i, 1);
 		bytes = kv_index_bytes(w.ix);
-		CHECK(bytes < 66 * (uint64_t)kv_index_entries(w.ix));
+		CHECK(bytes < 74 * (uint64_t)kv_index_entries(w.ix));
 		for (int i = 0; i < 80; i++)
 			drop(id, 1 + 4096 * i, 4096);
 		CHECK_EQ(kv_index_entries(w.ix), 0);

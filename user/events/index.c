@@ -239,6 +239,10 @@ static int begin_store(struct kv_index *ix, struct kv_index_apply *a,
 		index_incomplete(ix, a->id);
 		return NEXT;
 	}
+	if (e->n_tokens > DEPTH_MAX) {
+		engine->stats.malformed++;
+		return NEXT;
+	}
 	if (!e->has_parent) {
 		r->seed = seed_of(engine, e);
 		return STORE;
@@ -248,7 +252,7 @@ static int begin_store(struct kv_index *ix, struct kv_index_apply *a,
 		orphan_keep(ix, a->id, r, e->parent);
 		return ORPHAN;
 	}
-	if (!index_run_behind(ix, a->id, r, parent)) {
+	if (parent->depth > DEPTH_MAX || !index_run_behind(ix, a->id, r, parent)) {
 		engine->stats.unfit += r->n;
 		index_incomplete(ix, a->id);
 		return NEXT;
@@ -278,9 +282,17 @@ static int begin_event(struct kv_index *ix, struct kv_index_apply *a)
 /* A block of which only the hash is said. */
 static void known_block(struct kv_index *ix, struct kv_index_apply *a)
 {
+	const struct kv_store *s = &ix->store;
+	const uint64_t *ahead = a->run.hashes + a->run.at;
+	uint32_t left = a->run.n - a->run.at;
 	struct engine *engine = ix->engines[a->id];
-	struct kv_entry *e = index_find(ix, a->id, a->run.hashes[a->run.at++]);
+	struct kv_entry *e;
 
+	if (left > 8)
+		kv_store_prefetch(s, KV_BY_HASH, kv_store_where(s, a->id, ahead[8]));
+	if (left > 4)
+		kv_store_prefetch_entry(s, KV_BY_HASH, kv_store_where(s, a->id, ahead[4]));
+	e = index_find(ix, a->id, a->run.hashes[a->run.at++]);
 	if (e && a->doing == MOVE) {
 		index_ref(ix, e, a->run.tier);
 		engine->stats.blocks_stored++;
@@ -313,13 +325,11 @@ bool kv_index_step(struct kv_index *ix, struct kv_index_apply *a, uint32_t block
 			spent += EVENT_COST;
 			continue;
 		}
-		if (a->doing == STORE && (uint64_t)a->run.depth + a->run.size > UINT32_MAX) {
-			a->doing = NEXT;
+		if (a->doing == STORE) {
+			spent += index_run_blocks(ix, a->id, &a->run, false);
 			continue;
 		}
-		if (a->doing == STORE)
-			index_run_block(ix, a->id, &a->run, false);
-		else if (a->doing == ORPHAN)
+		if (a->doing == ORPHAN)
 			index_run_orphan(ix, a->id, &a->run);
 		else
 			known_block(ix, a);

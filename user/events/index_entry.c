@@ -245,18 +245,20 @@ struct kv_entry *index_insert(struct kv_index *ix, int id, uint64_t hash)
 
 bool index_reveal(struct kv_index *ix, struct kv_entry *e)
 {
+	uint32_t backend = ix->engines[e->engine]->backend, mine = weight(ix, e), rest;
 	int n;
 
-	if (!(e->state & KV_ENTRY_PAGE)) {
-		others(ix, ix->engines[e->engine]->backend, e->key, e, &n);
-		if (n >= ALIASES_MAX)
-			return false;
-	}
 	e->state &= ~KV_ENTRY_ORPHAN;
-	if (keyed(e)) {
-		kv_store_link(&ix->store, KV_BY_KEY, where(ix, e, KV_BY_KEY), index_of(ix, e));
-		say(ix, e, 0, weight(ix, e));
+	if (!keyed(e))
+		return true;
+	rest = others(ix, backend, e->key, e, &n);
+	if (n >= ALIASES_MAX) {
+		e->state |= KV_ENTRY_ORPHAN;
+		return false;
 	}
+	kv_store_link(&ix->store, KV_BY_KEY, where(ix, e, KV_BY_KEY), index_of(ix, e));
+	if (mine > rest)
+		ix->sink->told(ix->ctx, e->key, e->depth, backend, mine);
 	return true;
 }
 

@@ -84,7 +84,7 @@ void orphan_wake(struct kv_index *ix, int id, const struct kv_entry *e)
 		TAILQ_REMOVE(&engine->orphans, o, link);
 		LIST_REMOVE(o, wait);
 		/* The parent may be gone again before its turn comes. */
-		if (index_run_behind(ix, id, &o->run, e)) {
+		if (e->depth <= DEPTH_MAX && index_run_behind(ix, id, &o->run, e)) {
 			TAILQ_INSERT_TAIL(&ix->ready, o, link);
 		} else {
 			engine->stats.orphans_dropped += o->run.n;
@@ -100,8 +100,8 @@ uint32_t orphan_adopt(struct kv_index *ix, uint32_t blocks)
 	while (done < blocks && !TAILQ_EMPTY(&ix->ready)) {
 		struct orphan *o = TAILQ_FIRST(&ix->ready);
 
-		for (; done < blocks && o->run.at < o->run.n; done++)
-			index_run_block(ix, o->id, &o->run, true);
+		while (done < blocks && o->run.at < o->run.n)
+			done += index_run_blocks(ix, o->id, &o->run, true);
 		if (o->run.at < o->run.n)
 			break;
 		TAILQ_REMOVE(&ix->ready, o, link);

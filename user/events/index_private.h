@@ -38,6 +38,7 @@ struct engine {
 };
 
 #define WAIT_BUCKETS 4096
+#define DEPTH_MAX (1u << 30) /* tokens */
 
 struct kv_index {
 	struct kv_store store;
@@ -72,8 +73,8 @@ void index_incomplete(struct kv_index *ix, int id);
 /* Where a run begins: behind that parent. False: it cannot be told. */
 bool index_run_behind(struct kv_index *ix, int id, struct kv_index_run *r,
 		      const struct kv_entry *p);
-/* The next block. adopting: its entry is there as an orphan, or has been removed. */
-void index_run_block(struct kv_index *ix, int id, struct kv_index_run *r, bool adopting);
+/* Some blocks; how many. adopting: their entries are there as orphans, or have been removed. */
+uint32_t index_run_blocks(struct kv_index *ix, int id, struct kv_index_run *r, bool adopting);
 /* Only its entry, until the parent comes. */
 void index_run_orphan(struct kv_index *ix, int id, struct kv_index_run *r);
 

@@ -5,6 +5,7 @@
 
 #include "events/index_private.h"
 
+#define BATCH 8	      /* blocks whose memory is fetched together */
 #define EXTRAS_MAX 16 /* pictures in one block that are told apart */
 
 static int by_value(const void *a, const void *b)
@@ -52,16 +53,36 @@ static bool chain_page(struct kv_index_run *r, uint32_t block)
 	return true;
 }
 
-/* What a page keeps: its tokens, and the way back to its block's beginning. */
-static void set_page(const struct kv_index_run *r, struct kv_entry *e, uint64_t before)
-{
-	uint32_t tokens[2] = {r->tail[r->n_tail - r->size],
-			      r->size == 2 ? r->tail[r->n_tail - 1] : 0};
+/* Where the next block stands: its key, or what a page keeps, its tokens and the way back to its
+ * block's beginning. */
+struct place {
+	uint64_t hash, key, seed;
+	uint32_t depth;
+	bool page;
+};
 
-	memcpy(&e->key, tokens, sizeof(e->key));
-	e->depth = r->depth + r->n_tail;
-	e->seed = e->depth == r->size ? r->seed : before;
-	e->state |= KV_ENTRY_PAGE;
+static void next_place(struct kv_index_run *r, uint32_t block, struct place *ret)
+{
+	uint64_t before = r->page;
+	bool full = true;
+
+	if (r->size < block)
+		full = chain_page(r, block);
+	else
+		chain_block(r, block);
+	r->page = ret->hash = r->hashes[r->at++];
+	ret->page = !full;
+	ret->depth = r->depth + r->n_tail;
+	ret->key = r->prev;
+	ret->seed = r->seed;
+	if (!full) {
+		uint32_t tokens[2] = {r->tail[r->n_tail - r->size],
+				      r->size == 2 ? r->tail[r->n_tail - 1] : 0};
+
+		memcpy(&ret->key, tokens, sizeof(ret->key));
+		if (ret->depth != r->size)
+			ret->seed = before;
+	}
 }
 
 bool index_run_behind(struct kv_index *ix, int id, struct kv_index_run *r, const struct kv_entry *p)
@@ -96,33 +117,22 @@ bool index_run_behind(struct kv_index *ix, int id, struct kv_index_run *r, const
 	return true;
 }
 
-void index_run_block(struct kv_index *ix, int id, struct kv_index_run *r, bool adopting)
+static void settle(struct kv_index *ix, int id, const struct kv_index_run *r,
+		   const struct place *place, bool adopting)
 {
 	struct engine *engine = ix->engines[id];
-	uint64_t hash = r->hashes[r->at], before = r->page;
-	struct kv_entry *e = index_find(ix, id, hash);
-	bool full = true, new = false;
+	struct kv_entry *e = index_find(ix, id, place->hash);
+	bool new = !e;
 
-	if (r->size < engine->block)
-		full = chain_page(r, engine->block);
-	else
-		chain_block(r, engine->block);
-	r->page = hash;
-	r->at++;
-	if (!e && !adopting) {
-		e = index_insert(ix, id, hash);
-		new = true;
-	}
+	if (!e && !adopting)
+		e = index_insert(ix, id, place->hash);
 	if (!e)
 		return;
 	if (e->state & KV_ENTRY_ORPHAN) {
-		if (full) {
-			e->key = r->prev;
-			e->seed = r->seed;
-			e->depth = r->depth;
-		} else {
-			set_page(r, e, before);
-		}
+		e->key = place->key;
+		e->seed = place->seed;
+		e->depth = place->depth;
+		e->state |= place->page ? KV_ENTRY_PAGE : 0;
 		if (!adopting)
 			e->refs[r->tier]++;
 		if (!index_reveal(ix, e)) {
@@ -137,6 +147,28 @@ void index_run_block(struct kv_index *ix, int id, struct kv_index_run *r, bool a
 		index_ref(ix, e, r->tier);
 	}
 	engine->stats.blocks_stored += !adopting;
+}
+
+uint32_t index_run_blocks(struct kv_index *ix, int id, struct kv_index_run *r, bool adopting)
+{
+	uint32_t backend = ix->engines[id]->backend, n = r->n - r->at;
+	struct place places[BATCH];
+	uint64_t where[BATCH][KV_TABLES];
+
+	n = n < BATCH ? n : BATCH;
+	for (uint32_t i = 0; i < n; i++) {
+		next_place(r, ix->engines[id]->block, &places[i]);
+		where[i][KV_BY_HASH] = kv_store_where(&ix->store, id, places[i].hash);
+		where[i][KV_BY_KEY] = kv_store_where(&ix->store, backend, places[i].key);
+		for (int t = 0; t < KV_TABLES; t++)
+			kv_store_prefetch(&ix->store, t, where[i][t]);
+	}
+	for (uint32_t i = 0; i < n; i++)
+		for (int t = 0; t < KV_TABLES; t++)
+			kv_store_prefetch_entry(&ix->store, t, where[i][t]);
+	for (uint32_t i = 0; i < n; i++)
+		settle(ix, id, r, &places[i], adopting);
+	return n;
 }
 
 void index_run_orphan(struct kv_index *ix, int id, struct kv_index_run *r)

@@ -7,7 +7,7 @@
 
 #include "events/store.h"
 
-#define CHUNK 512 /* entries: 7 pages exactly */
+#define CHUNK 512 /* entries: 8 pages */
 #define CHUNK_BYTES (CHUNK * sizeof(struct kv_entry))
 #define NONE UINT32_MAX
 #define NO_SLOT 0xffff
@@ -21,7 +21,11 @@ static void *reserve(size_t bytes)
 	void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-	return at == MAP_FAILED ? NULL : at;
+	if (at == MAP_FAILED)
+		return NULL;
+	/* Entries are met at random: with small pages every one costs a walk of the page tables. */
+	madvise(at, bytes, MADV_HUGEPAGE);
+	return at;
 }
 
 static size_t chunk_count(const struct kv_store *s)
@@ -169,6 +173,30 @@ void kv_store_unlink(struct kv_store *s, enum kv_table table, uint64_t where, ui
 	*link = s->entries[i].next[table];
 }
 
+#define AHEAD 8 /* splits */
+
+/* The entry that stands there as the n-th in its bucket, which will be split soon. */
+static void look_at(const struct kv_store *s, int table, uint32_t bucket, int n)
+{
+	uint32_t i = s->heads[table][bucket];
+
+	while (n-- && i != KV_NO_ENTRY)
+		i = s->entries[i].next[table];
+	if (i != KV_NO_ENTRY)
+		__builtin_prefetch(&s->entries[i]);
+}
+
+static void look_ahead(const struct kv_store *s, uint32_t from)
+{
+	if (from + AHEAD >= s->level)
+		return;
+	for (int t = 0; t < KV_TABLES; t++) {
+		look_at(s, t, from + AHEAD, 0);
+		look_at(s, t, from + AHEAD * 2 / 3, 1);
+		look_at(s, t, from + AHEAD / 3, 2);
+	}
+}
+
 static void split(struct kv_store *s, kv_where_fn *where, const void *ctx)
 {
 	uint32_t from = s->buckets - s->level, to = s->buckets;
@@ -189,6 +217,7 @@ static void split(struct kv_store *s, kv_where_fn *where, const void *ctx)
 	}
 	if (++s->buckets == 2 * s->level)
 		s->level *= 2;
+	look_ahead(s, s->buckets - s->level);
 }
 
 static void join(struct kv_store *s)
