@@ -52,7 +52,7 @@ traffic() {
 	traffic 1 5000
 	traffic 2 1300
 	# slow enough that the agent has passed on all that has come: lent in mid-flight
-	traffic 1 400 --hinted 0 --answer-bytes 8000-16000 --delay-us 5000-20000
+	traffic 1 400 --hinted 0 --answer-bytes 8000-16000 --delay-us 500-2000
 	[ "$(impaired e1 lost)" -gt 1000 ]
 }
 
