@@ -61,7 +61,7 @@ SKEL     := $(OUT)/kvsteer.skel.h
 BINS     := $(if $(wildcard user/agent/main.c),$(B)/kvsteerd) $(if $(wildcard user/cli/main.c),$(B)/kvsteer) \
 	    $(addprefix $(B)/kv-,$(TOOLS)) $(if $(wildcard tests/impair/main.c),$(B)/kv-impair)
 
-.PHONY: all setup demo test soak test-vllm test-fresh test-kernels check coverage bench bench-events install uninstall clean help units fuzzers progs style format
+.PHONY: all setup demo test soak test-vllm test-fresh test-kernels check coverage bench bench-events bench-steering install uninstall clean help units fuzzers progs style format
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -224,6 +224,10 @@ bench-events:
 	$(Q)tools/setup.sh build
 	$(Q)$(MAKE) --no-print-directory $(B)/kv-bench-events
 	$(Q)$(B)/kv-bench-events -o $(OUT)/bench.json
+
+## bench-steering: steering's goals, one by one, by the simulator (seconds); traces in TRACES
+bench-steering: $(OUT)/kvsteer
+	$(Q)tools/bench/steering.py $(OUT)/kvsteer $(or $(TRACES),../shared/traces)
 
 ## style: clang-format and shellcheck, as CI runs them
 style:

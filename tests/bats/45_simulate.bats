@@ -100,6 +100,17 @@ fails() {
 	jq -e '[.runs[].ttft_mean_s] | .[0] <= 1.01 * .[1]' out
 }
 
+@test "made traffic: affinity pays where prompts have something in common, and costs nothing where not" {
+	sim -j --workload groups --block 64 --blocks 500 --policy price,round-robin >groups
+	jq -e '.trace == "groups" and .runs[0].hit_rate > 0.75 and .runs[1].hit_rate < 0.3' groups
+	sim -j --workload groups-zipf --block 64 --blocks 500 --policy price >zipf
+	jq -e '.runs[0] | .hit_rate > 0.75 and .busiest_over_mean < 1.2' zipf
+	sim -j --workload burst --backends 4 --policy price >burst
+	jq -e '.runs[0] | .requests == 100 and .busiest_over_mean < 2' burst
+	sim -j --workload nosharing --block 16 --blocks 64000 --policy price,least >none
+	jq -e '[.runs[].ttft_p99_s] | .[0] < 1.01 * .[1]' none
+}
+
 @test "bad lines: which, and what was expected" {
 	echo "$LINE" >good
 	{ cat good && echo '{"timestamp":4,"input_length":700,"output_length":1,"hash_ids":[1,2]}'; } >unsorted
@@ -129,7 +140,9 @@ fails() {
 	fails 'expected factors' "$TRACE" --speed 1,zero
 	fails 'expected seconds' "$TRACE" --metrics-delay soon
 	fails 'expected one of them' "$TRACE" --events --learned
-	fails 'an argument is missing'
+	fails 'expected one of ladder, groups' --workload nothing
+	fails 'expected a trace or --workload NAME'
+	fails 'expected a trace or --workload NAME' "$TRACE" --workload burst
 }
 
 @test "a trace is never in memory as a whole" {

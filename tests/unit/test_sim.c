@@ -12,6 +12,7 @@
 #include "sim/plot.h"
 #include "sim/sim.h"
 #include "sim/stats.h"
+#include "sim/workload.h"
 
 /* ---- traces --------------------------------------------------------------------------- */
 
@@ -385,6 +386,64 @@ static void test_state(void)
 	}
 }
 
+/* ---- made traffic --------------------------------------------------------------------- */
+
+static void test_workloads(void)
+{
+	TEST("what is made is in order, of the right lengths, and shares what it says")
+	{
+		for (const struct workload *w = sim_workloads; w->name; w++) {
+			struct workload_source *s = sim_workload_new(w, 100);
+			struct sim_distinct firsts = {0};
+			struct trace_line line;
+			double last = 0;
+			uint32_t n = 0;
+
+			CHECK(s && sim_workload_find(w->name) == w);
+			while (s && sim_workload_next(s, &line, NULL) == 1) {
+				CHECK(line.at_s >= last);
+				last = line.at_s;
+				CHECK_EQ(line.n_ids, (line.input_tokens + 99) / 100);
+				CHECK_EQ(line.n_boundaries, 1);
+				CHECK(line.boundaries[0] >= w->prefix);
+				CHECK(line.boundaries[0] < line.input_tokens);
+				sim_distinct_add(&firsts, sim_block_hash(line.ids[0]));
+				n++;
+			}
+			CHECK(n >= 100);
+			if (w->at_once)
+				CHECK_EQ(n, w->at_once);
+			CHECK(firsts.n <= w->groups);
+			CHECK(firsts.n >= w->groups * 9 / 10); /* Zipf's last are rare */
+			sim_distinct_free(&firsts);
+			sim_workload_free(s);
+		}
+		CHECK(!sim_workload_find("none"));
+	}
+
+	TEST("balanced: in every round each prefix as often as any other")
+	{
+		struct workload_source *s = sim_workload_new(sim_workload_find("groups"), 64);
+		struct sim_distinct first = {0};
+		struct trace_line line;
+		uint64_t id = 0;
+		int times = 0;
+
+		for (int i = 0; i < 64 * 16 && sim_workload_next(s, &line, NULL) == 1; i++) {
+			id = i ? id : line.ids[0];
+			times += line.ids[0] == id;
+			/* the prefix is 32 blocks, what follows is new */
+			CHECK_EQ(line.n_ids, 34);
+			CHECK_EQ(sim_distinct_add(&first, sim_block_hash(line.ids[33])), 0);
+			CHECK_EQ(first.n, i + 1);
+		}
+		CHECK_EQ(first.n, 64 * 16);
+		CHECK_EQ(times, 16);
+		sim_distinct_free(&first);
+		sim_workload_free(s);
+	}
+}
+
 /* ---- plots ---------------------------------------------------------------------------- */
 
 static void test_plot(void)
@@ -428,6 +487,7 @@ int main(void)
 	test_stats();
 	test_runs();
 	test_state();
+	test_workloads();
 	test_plot();
 	return check_done();
 }

@@ -22,7 +22,8 @@ static const struct cli_object objects[] = {
 	{"hash", "[--path P] [--tokens] [--block N] [--model M] [--lora L] [--salt S] [--tenant T]",
 	 "request body or token ids on stdin -> the KV-Prefix header", do_hash, NULL},
 	{"simulate",
-	 "TRACE [--policy LIST|all] [--speed LIST] [--backends N] [--blocks B] [--block TOKENS] "
+	 "TRACE|--workload NAME [--policy LIST|all] [--speed LIST] [--backends N] [--blocks B] "
+	 "[--block TOKENS] "
 	 "[--rate TOKENS/S] [--events|--learned] [--metrics-delay S] [--plot FILE.svg]",
 	 "what this gateway would do for the traffic of a trace", do_simulate, NULL},
 	{"version", "", "of this program and of the maps it reads", do_version, NULL},

@@ -10,6 +10,7 @@
 #include "common/config_values.h"
 #include "sim/plot.h"
 #include "sim/sim.h"
+#include "sim/workload.h"
 #include "table.h"
 
 #define RUNS_MAX 256
@@ -21,7 +22,8 @@
 #define POLICIES_DEFAULT "price,sticky,ttft,least,round-robin"
 
 struct order {
-	const char *trace;
+	const char *trace; /* or the workload's name */
+	const struct workload *workload;
 	const char *plot;
 	struct sim_options options;
 	const struct sim_policy *policies[RUNS_MAX];
@@ -98,6 +100,19 @@ static int read_policies(struct cli *cli, struct order *o, const char *text)
 	return rc;
 }
 
+static int read_workload(struct cli *cli, struct order *o, const char *name)
+{
+	char names[256] = "";
+
+	o->workload = sim_workload_find(name);
+	if (o->workload)
+		return 0;
+	for (const struct workload *w = sim_workloads; w->name; w++)
+		snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s%s",
+			 w == sim_workloads ? "" : ", ", w->name);
+	return cli_usage(cli, "--workload: found \"%s\": expected one of %s", name, names);
+}
+
 static int read_speeds(struct cli *cli, struct order *o, const char *text)
 {
 	_cleanup_free_ char *list = strdup(text);
@@ -131,26 +146,25 @@ static int check_sizes(struct cli *cli, const struct sim_options *s)
 static int read_order(struct cli *cli, int argc, char **argv, struct order *o)
 {
 	const char *policy = POLICIES_DEFAULT, *speed = "1", *backends = NULL, *blocks = NULL;
-	const char *block = NULL, *rate = NULL, *delay = NULL;
+	const char *block = NULL, *rate = NULL, *delay = NULL, *workload = NULL;
 	bool learned = false;
 	const struct cli_option options[] = {
-		{"--policy", &policy, NULL},
-		{"--speed", &speed, NULL},
-		{"--backends", &backends, NULL},
-		{"--blocks", &blocks, NULL},
-		{"--block", &block, NULL},
-		{"--rate", &rate, NULL},
-		{"--metrics-delay", &delay, NULL},
-		{"--plot", &o->plot, NULL},
-		{"--events", NULL, &o->options.told},
-		{"--learned", NULL, &learned},
-		{0},
+		{"--workload", &workload, NULL}, {"--policy", &policy, NULL},
+		{"--speed", &speed, NULL},	 {"--backends", &backends, NULL},
+		{"--blocks", &blocks, NULL},	 {"--block", &block, NULL},
+		{"--rate", &rate, NULL},	 {"--metrics-delay", &delay, NULL},
+		{"--plot", &o->plot, NULL},	 {"--events", NULL, &o->options.told},
+		{"--learned", NULL, &learned},	 {0},
 	};
-	int rc = cli_arguments(cli, &argc, argv, options, 1, 1);
+	int rc = cli_arguments(cli, &argc, argv, options, 0, 1);
 
+	if (!rc && workload)
+		rc = read_workload(cli, o, workload);
 	if (rc)
 		return rc;
-	o->trace = argv[0];
+	if (!argc == !workload)
+		return cli_usage(cli, "expected a trace or --workload NAME");
+	o->trace = workload ?: argv[0];
 	if (learned && o->options.told)
 		return cli_usage(cli, "--events and --learned: expected one of them");
 	rc = read_count(cli, "--backends", backends, KV_MAX_BACKENDS, &o->options.backends)
@@ -258,6 +272,11 @@ static void free_runs(struct all_runs **all)
 	free(*all);
 }
 
+static void free_workload(struct workload_source **s)
+{
+	sim_workload_free(*s);
+}
+
 static int next_of_trace(void *ctx, struct trace_line *ret, char *err)
 {
 	return trace_next(ctx, ret, err);
@@ -283,21 +302,27 @@ int do_simulate(struct cli *cli, int argc, char **argv)
 		.options = {.backends = 8, .blocks = 2000, .block_tokens = 512, .rate = 16000}};
 	_cleanup_(free_runs) struct all_runs *all = calloc(1, sizeof(*all));
 	_cleanup_(trace_cleanup) struct trace_reader *reader = NULL;
+	_cleanup_(free_workload) struct workload_source *made = NULL;
 	_cleanup_fclose_ FILE *plot = NULL;
-	struct sim_source source = {.next = next_of_trace};
+	struct sim_source source;
 	char err[TRACE_ERROR_LEN];
 	int rc = all ? read_order(cli, argc, argv, &o) : cli_error(cli, "out of memory");
 
 	if (rc)
 		return rc;
-	if (trace_open(o.trace, o.options.block_tokens, &reader, err))
+	if (o.workload)
+		made = sim_workload_new(o.workload, o.options.block_tokens);
+	else if (trace_open(o.trace, o.options.block_tokens, &reader, err))
 		return cli_error(cli, "%s", err);
+	if (!made && !reader)
+		return cli_error(cli, "out of memory");
 	if (o.plot && !(plot = fopen(o.plot, "we")))
 		return cli_error(cli, "cannot write %s: %s", o.plot, strerror(errno));
 	rc = prepare(cli, &o, all);
 	if (rc)
 		return rc;
-	source.ctx = reader;
+	source = made ? (struct sim_source){sim_workload_next, made}
+		      : (struct sim_source){next_of_trace, reader};
 	rc = sim_pass(&source, &o.options, all->run, all->result, all->n, err);
 	if (rc)
 		return rc == -EINVAL ? cli_usage(cli, "%s", err) : cli_error(cli, "%s", err);
