@@ -115,6 +115,7 @@ static void by_address(void)
 	zone("{\"llm.test\": {\"CNAME\": [\"other.test\", 0]}, \"other.test\": "
 	     "{\"A\": [[\"10.0.0.2\", 0], [\"10.0.0.3\", 0]]}}");
 	CHECK(loop_until(base, &got.changes, 2, 2000));
+	rounds(s, 1); /* a round asks twice: the change may have come in between */
 	CHECK_STR(text(), "10.0.0.2:8000 10.0.0.3:8000");
 	dns_source_free(s);
 }
