@@ -28,7 +28,7 @@ struct followed {
 	__u32 service;
 	__u32 weight, limit;
 	__u64 foreign;
-	__u64 finished, failures; /* the maps' sums as handed on */
+	__u64 failures; /* the map's sum as handed on */
 };
 
 struct following {
@@ -131,7 +131,6 @@ static void begin(struct following *f, __u32 id, const struct kv_backend *backen
 	memcpy(b->addr.addr, backend->addr, sizeof(b->addr.addr));
 	b->addr.port = backend->port;
 	b->failures = kv_read_once(backend->failures);
-	b->finished = kv_read_once(backend->requests);
 	err = follow_add(f->follow, id, b->service, b->name, &b->addr);
 	if (err) {
 		kv_err("backend %s: cannot be followed: %s", b->name, strerror(-err));
@@ -139,29 +138,15 @@ static void begin(struct following *f, __u32 id, const struct kv_backend *backen
 	}
 }
 
-static void outcomes(struct following *f, __u32 id, enum outcome outcome, __u64 n)
-{
-	for (__u64 i = 0; i < n && i < OUTCOMES_MOST; i++)
-		follow_outcome(f->follow, id, outcome);
-}
-
-/* Requests of both lanes that ended since the last look. */
+/* Connections that could not be opened, since the last look. */
 static void hand_on(struct following *f, __u32 id, const struct kv_backend *backend)
 {
-	struct followed *b = &f->backends[id];
-	__u64 failures = kv_read_once(backend->failures), all = kv_read_once(backend->requests);
-	__u64 open = kv_read_once(backend->inflight_requests);
-	__u64 finished = all > open ? all - open : 0;
-	__u64 failed = failures - b->failures;
+	__u64 failures = kv_read_once(backend->failures);
+	__u64 n = failures - f->backends[id].failures;
 
-	b->failures = failures;
-	outcomes(f, id, OUTCOME_FAILURE, failed);
-	/* the three sums are not read in one instant */
-	if (finished <= b->finished)
-		return;
-	if (finished - b->finished > failed)
-		outcomes(f, id, OUTCOME_SUCCESS, finished - b->finished - failed);
-	b->finished = finished;
+	f->backends[id].failures = failures;
+	for (__u64 i = 0; i < n && i < OUTCOMES_MOST; i++)
+		follow_outcome(f->follow, id, OUTCOME_FAILURE);
 }
 
 static void look_at(struct following *f, __u32 id)
