@@ -95,7 +95,7 @@ static void add(uint32_t id)
 	char name[8];
 
 	snprintf(name, sizeof(name), "e%u", id);
-	CHECK_EQ(follow_add(follow, id, 0, name, &lives[id].server.addr), 0);
+	CHECK_EQ(follow_add(follow, id, 0, name, &lives[id].server.addr, false), 0);
 }
 
 static void begin(unsigned int n)
@@ -244,9 +244,16 @@ static void requests(void)
 	CHECK(!follow_is_busy(follow, 0));
 	follow_busy(follow, 0, "1", 1);
 	CHECK(follow_is_busy(follow, 0) && !follow_is_busy(follow, 1));
-	CHECK_EQ(follow_add(follow, 0, 0, "x", &lives[0].server.addr), -EEXIST);
-	CHECK_EQ(follow_add(follow, 999, 0, "x", &lives[0].server.addr), -EINVAL);
-	CHECK_EQ(follow_add(follow, 1, 99, "x", &lives[0].server.addr), -EINVAL);
+	CHECK_EQ(follow_add(follow, 0, 0, "x", &lives[0].server.addr, false), -EEXIST);
+	/* known from before: takes requests at once, until it is found to be away */
+	follow_remove(follow, 0);
+	loop_close(&lives[0].server);
+	CHECK_EQ(follow_add(follow, 0, 0, "again", &lives[0].server.addr, true), 0);
+	CHECK(told[0].takes);
+	CHECK_EQ(told[0].weight, HEALTH_FULL);
+	until(0, false);
+	CHECK_EQ(follow_add(follow, 999, 0, "x", &lives[0].server.addr, false), -EINVAL);
+	CHECK_EQ(follow_add(follow, 1, 99, "x", &lives[0].server.addr, false), -EINVAL);
 	end(2);
 }
 

@@ -38,6 +38,7 @@ struct following {
 	struct kv_pins *pins; /* counters, for the page; NULL: the maps are not pinned */
 	struct event second;
 	double started;
+	bool looked; /* once at all backends */
 	struct followed backends[KV_MAX_BACKENDS];
 };
 
@@ -124,6 +125,7 @@ static bool same(const struct followed *b, const struct kv_backend *backend)
 static void begin(struct following *f, __u32 id, const struct kv_backend *backend)
 {
 	struct followed *b = &f->backends[id];
+	bool up;
 	int err;
 
 	*b = (struct followed){.known = true, .service = backend->service};
@@ -131,7 +133,9 @@ static void begin(struct following *f, __u32 id, const struct kv_backend *backen
 	memcpy(b->addr.addr, backend->addr, sizeof(b->addr.addr));
 	b->addr.port = backend->port;
 	b->failures = kv_read_once(backend->failures);
-	err = follow_add(f->follow, id, b->service, b->name, &b->addr);
+	/* Of an agent before: streams are running there. */
+	up = !f->looked && f->agent->dp.taken_over && backend->state == KV_BACKEND_UP;
+	err = follow_add(f->follow, id, b->service, b->name, &b->addr, up);
 	if (err) {
 		kv_err("backend %s: cannot be followed: %s", b->name, strerror(-err));
 		b->known = false;
@@ -179,6 +183,7 @@ static void on_second(evutil_socket_t fd, short what, void *arg)
 	evtimer_add(&f->second, &next);
 	for (__u32 id = 0; id < f->agent->dp.max_backends; id++)
 		look_at(f, id);
+	f->looked = true;
 }
 
 /* ---- pages ---- */
@@ -205,6 +210,17 @@ static size_t view_backends(struct following *f, struct view_backend *out,
 	return n;
 }
 
+/* By the maps: what the kernel goes by, and the pools know of first. */
+static __u32 taking(const struct following *f, __u32 service)
+{
+	__u32 n = 0;
+
+	for (__u32 id = 0; id < f->agent->dp.max_backends; id++)
+		n += f->agent->dp.backends[id].state == KV_BACKEND_UP &&
+		     f->agent->dp.backends[id].service == service;
+	return n;
+}
+
 static size_t view_services(struct following *f, struct view_service *out)
 {
 	const struct kv_service *services = f->agent->dp.services;
@@ -215,7 +231,8 @@ static size_t view_services(struct following *f, struct view_service *out)
 			continue;
 		out[n] = (struct view_service){.name = services[i].name,
 					       .policy = kv_policy_name(services[i].policy)};
-		follow_view_service(f->follow, i, &out[n++]);
+		follow_view_service(f->follow, i, &out[n]);
+		out[n++].taking = taking(f, i);
 	}
 	return n;
 }

@@ -315,7 +315,7 @@ static int watch(struct engine *e, const struct kv_addr *addr)
 }
 
 int follow_add(struct follow *f, uint32_t id, uint32_t service, const char *name,
-	       const struct kv_addr *addr)
+	       const struct kv_addr *addr, bool up)
 {
 	uint64_t now_ns = monotonic_ns();
 	struct pool *pool;
@@ -343,7 +343,9 @@ int follow_add(struct follow *f, uint32_t id, uint32_t service, const char *name
 	f->engines[id] = e;
 	pool->n++;
 	model_set_add(&pool->members, id);
-	health_add(&pool->health, id, f->options.health_ms, now_ns);
+	health_add(&pool->health, id, f->options.health_ms && !up, now_ns);
+	if (up)
+		pool->health.members[id].warm_ns = 0;
 	tell(f, service, now_ns);
 	return 0;
 }

@@ -57,9 +57,10 @@ struct follow *follow_new(struct event_base *base, const struct follow_options *
 			  const struct follow_calls *calls);
 void follow_free(struct follow *f);
 
-/* id: of the backend, below KV_MAX_BACKENDS; service: whose pool it is in. 0 or -errno. */
+/* id: of the backend, below KV_MAX_BACKENDS; service: whose pool it is in; up: it is known to take
+ * requests, and goes on while it is first asked. 0 or -errno. */
 int follow_add(struct follow *f, uint32_t id, uint32_t service, const char *name,
-	       const struct kv_addr *addr);
+	       const struct kv_addr *addr, bool up);
 void follow_remove(struct follow *f, uint32_t id);
 void follow_drain(struct follow *f, uint32_t id, bool draining);
 

@@ -86,7 +86,8 @@ static void say(struct prober *p, enum fetch_result result, int status, uint64_t
 	if (answered && status < 400) {
 		if (complaint_over(&p->complaint, now_ns))
 			kv_info("backend %s: %s answers well again", p->name, url);
-	} else if (complaint_due(&p->complaint, answered ? ABOUT_STATUS(status) : (int)result,
+	} else if (result != FETCH_REFUSED && /* told as a change of its state */
+		   complaint_due(&p->complaint, answered ? ABOUT_STATUS(status) : (int)result,
 				 now_ns)) {
 		if (!answered)
 			kv_warn("backend %s: %s: %s", p->name, url, fetch_result_text(result));

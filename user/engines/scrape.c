@@ -87,6 +87,9 @@ static void failed(struct scraper *s, uint64_t now_ns)
 	r->failures++;
 	r->timeouts += r->result == FETCH_TIMEOUT;
 	r->too_large += r->result == FETCH_TOO_LARGE;
+	/* who refuses is down, and that is told by those who connect to it */
+	if (r->result == FETCH_REFUSED)
+		return;
 	if (r->result != FETCH_ANSWERED) {
 		complain(s, now_ns, about);
 		return;
