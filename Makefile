@@ -135,6 +135,7 @@ $$(B)/kv-$(1): $$(call objs,tools/$(1)) $$(B)/libtools.a $$(B)/libevents.a $$(B)
 	$$(Q)$$(CC) $$(LDFLAGS) $$^ -o $$@ $$(LDLIBS)
 endef
 $(foreach t,$(TOOLS),$(eval $(call TOOL,$(t))))
+$(B)/kv-replay: $(B)/libsim.a
 $(B)/kv-replay: LDLIBS += -lz
 $(B)/kv-bench-events $(B)/kv-engine: LDLIBS += $(EVENTLIBS)
 

@@ -5,7 +5,7 @@
 load lib
 
 setup() {
-	cd "$BATS_TEST_TMPDIR"
+	cd "$BATS_TEST_TMPDIR" || return
 	TRACE=$KV_ROOT/tools/traces/conversation-2000.jsonl.gz
 	LINE='{"timestamp":5,"input_length":700,"output_length":1,"hash_ids":[1,2]}'
 }
@@ -115,8 +115,8 @@ fails() {
 	echo "$LINE" >good
 	{ cat good && echo '{"timestamp":4,"input_length":700,"output_length":1,"hash_ids":[1,2]}'; } >unsorted
 	fails 'unsorted:2: 0.004 s, after 0.005 s' unsorted
-	{ cat good && echo '{"timestamp":'; } >cut
-	fails 'cut:2: no JSON' cut
+	{ cat good && echo '{"timestamp":'; } >broken
+	fails 'broken:2: no JSON' broken
 	fails 'expected 6, as blocks have 128 tokens' good --block 128
 	echo hello >text
 	fails 'text:1: "hello": expected a JSON object' text

@@ -3,60 +3,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <yyjson.h>
-#include <zlib.h>
+#include "sim/trace.h"
 #include "trace.h"
 
-#define LINE_MAX_BYTES (1 << 20)
 #define ID_MAX (1u << 26) /* ids index a table: refuse a trace that would need gigabytes */
 #define NO_SUCCESSOR UINT32_MAX
 #define END_OF_REQUEST (UINT32_MAX - 1)
-
-static int parse_line(const char *line, size_t len, struct trace_request *ret)
-{
-	yyjson_doc *doc = yyjson_read(line, len, 0);
-	yyjson_val *root = yyjson_doc_get_root(doc);
-	yyjson_val *at = yyjson_obj_get(root, "timestamp");
-	yyjson_val *input = yyjson_obj_get(root, "input_length");
-	yyjson_val *output = yyjson_obj_get(root, "output_length");
-	yyjson_val *ids = yyjson_obj_get(root, "hash_ids");
-	size_t n = yyjson_arr_size(ids), i, max;
-	yyjson_val *id;
-	int err = -EINVAL;
-
-	if (!yyjson_is_num(at) || !yyjson_is_uint(input) || !yyjson_is_uint(output) || !n)
-		goto out;
-	*ret = (struct trace_request){
-		.at_s = yyjson_get_num(at) / 1000.0,
-		.input_tokens = yyjson_get_uint(input),
-		.output_tokens = yyjson_get_uint(output),
-		.n_ids = n,
-		.ids = calloc(n, sizeof(*ret->ids)),
-	};
-	if (!ret->ids) {
-		err = -ENOMEM;
-		goto out;
-	}
-	err = 0;
-	yyjson_arr_foreach (ids, i, max, id) {
-		if (!yyjson_is_uint(id) || yyjson_get_uint(id) >= ID_MAX)
-			err = -EINVAL;
-		else
-			ret->ids[i] = yyjson_get_uint(id);
-	}
-	if (err)
-		free(ret->ids);
-out:
-	yyjson_doc_free(doc);
-	return err;
-}
-
-static int by_time(const void *a, const void *b)
-{
-	const struct trace_request *x = a, *y = b;
-
-	return (x->at_s > y->at_s) - (x->at_s < y->at_s);
-}
 
 /* A block with two different successors, one of which may be the end of a request. */
 static int find_turn_ends(struct trace *t)
@@ -91,62 +43,77 @@ static int find_turn_ends(struct trace *t)
 	return 0;
 }
 
-static int read_lines(gzFile in, const char *file, size_t limit, struct trace *t)
+static int copy_line(const struct trace_line *line, const char *file, struct trace_request *ret)
 {
-	char *line = malloc(LINE_MAX_BYTES);
-	size_t room = 0, number = 0;
-	int err = line ? 0 : -ENOMEM;
+	*ret = (struct trace_request){
+		.at_s = line->at_s,
+		.input_tokens = line->input_tokens,
+		.output_tokens = line->output_tokens,
+		.n_ids = line->n_ids,
+		.ids = calloc(line->n_ids, sizeof(*ret->ids)),
+	};
+	if (!ret->ids)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < line->n_ids; i++) {
+		if (line->ids[i] >= ID_MAX) {
+			fprintf(stderr, "kv-replay: %s: hash id %llu: expected ids below 2^26\n",
+				file, (unsigned long long)line->ids[i]);
+			free(ret->ids);
+			return -EINVAL;
+		}
+		ret->ids[i] = line->ids[i];
+	}
+	return 0;
+}
 
-	while (!err && (!limit || t->n < limit) && gzgets(in, line, LINE_MAX_BYTES)) {
-		number++;
+static int read_lines(struct trace_reader *in, const char *file, size_t limit, struct trace *t)
+{
+	char why[TRACE_ERROR_LEN];
+	struct trace_line line;
+	size_t room = 0;
+	int err = 0;
+
+	while (!err && (!limit || t->n < limit)) {
+		err = trace_next(in, &line, why);
+		if (err < 0)
+			fprintf(stderr, "kv-replay: %s\n", why);
+		if (err <= 0)
+			break;
+		err = 0;
 		if (t->n == room) {
 			void *grown;
 
 			room = room ? room * 2 : 1024;
 			grown = reallocarray(t->requests, room, sizeof(*t->requests));
-			if (!grown) {
-				err = -ENOMEM;
-				break;
-			}
+			if (!grown)
+				return -ENOMEM;
 			t->requests = grown;
 		}
-		err = parse_line(line, strlen(line), &t->requests[t->n]);
+		err = copy_line(&line, file, &t->requests[t->n]);
 		if (!err)
 			t->n++;
-		else
-			fprintf(stderr,
-				"kv-replay: %s:%zu: not a trace line: want timestamp, "
-				"input_length, output_length, hash_ids\n",
-				file, number);
 	}
-	free(line);
 	return err;
 }
 
 int trace_load(const char *file, size_t limit, struct trace *ret_trace)
 {
+	struct trace_reader *in = NULL;
+	char why[TRACE_ERROR_LEN];
 	struct trace t = {};
-	gzFile in = gzopen(file, "rb"); /* reads plain files too */
-	int err, gzerr = Z_OK;
+	int err = trace_open(file, TRACE_BLOCK_TOKENS, &in, why);
 
-	if (!in) {
-		err = -errno;
-		fprintf(stderr, "kv-replay: cannot open trace %s: %s\n", file, strerror(errno));
+	if (err) {
+		fprintf(stderr, "kv-replay: %s\n", why);
 		return err;
 	}
 	err = read_lines(in, file, limit, &t);
-	gzerror(in, &gzerr);
-	if (!err && gzerr != Z_OK && gzerr != Z_STREAM_END) {
-		fprintf(stderr, "kv-replay: trace %s is damaged or cut short\n", file);
-		err = -EIO;
-	}
-	gzclose(in);
+	trace_close(in);
 	if (!err && !t.n) {
 		fprintf(stderr, "kv-replay: trace %s holds no request\n", file);
 		err = -ENODATA;
 	}
 	if (!err) {
-		qsort(t.requests, t.n, sizeof(*t.requests), by_time);
 		for (size_t i = t.n; i-- > 0;)
 			t.requests[i].at_s -= t.requests[0].at_s;
 		err = find_turn_ends(&t);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Traces in Mooncake's form: JSON lines of timestamp (ms), input_length, output_length, hash_ids.
- */
+/* A trace as a whole, for requests that are sent by many hands. */
 #ifndef REPLAY_TRACE_H
 #define REPLAY_TRACE_H
 
@@ -26,7 +25,8 @@ struct trace {
 	bool *turn_ends;
 };
 
-/* Reads FILE (plain or gzip), at most limit requests (0 = all). Prints what is wrong itself. */
+/* Reads FILE (user/sim/trace.h says in which forms), at most limit requests (0 = all). Prints what
+ * is wrong itself. */
 int trace_load(const char *file, size_t limit, struct trace *ret_trace);
 void trace_free(struct trace *t);
 

@@ -18,8 +18,9 @@ struct sim_steering {
 	struct steer_world world;
 	struct told told[KV_MAX_BACKENDS];
 	struct sim_ring waiting[KV_MAX_BACKENDS]; /* of struct kv_dispatch */
+	struct world_prefix *spare;
+	__u32 spare_slots;
 	bool is_told;
-	__u32 block_tokens;
 };
 
 /* ---- the table of prefixes ------------------------------------------------------------ */
@@ -33,34 +34,50 @@ static bool is_live(const struct steer_world *w, const struct kv_prefix *p)
 	return false;
 }
 
+/* A cleared table: the one before the last, if it is of that size, else a new one. */
+static struct world_prefix *clear_table(struct sim_steering *s, __u32 slots)
+{
+	struct world_prefix *table = s->spare;
+
+	s->spare = NULL;
+	if (table && s->spare_slots == slots)
+		return memset(table, 0, slots * sizeof(*table));
+	free(table);
+	return calloc(slots, sizeof(*table));
+}
+
 /*
  * Room for n more prefixes. Entries without a live holder go: to the core they are worth as much as
  * none, and the live ones are bounded by what the caches hold. So the table is as large as the
  * fleet wants it, however long the trace.
  */
-static int make_room(struct steer_world *w, __u32 n)
+static int make_room(struct sim_steering *s, __u32 n)
 {
-	struct world_prefix *old = w->prefixes;
+	struct steer_world *w = &s->world;
+	struct world_prefix *old = w->prefixes, *table;
 	__u32 old_slots = w->prefix_slots, live = 0, slots = FIRST_SLOTS;
 
 	if (w->n_prefixes + n <= w->max_prefixes)
 		return 0;
-	for (__u32 i = 0; i < old_slots; i++)
-		live += old[i].key && is_live(w, &old[i].value);
-	while (slots / 4 < live + n) /* filled again no sooner than by as many more */
-		slots *= 2;
-	w->prefixes = calloc(slots, sizeof(*w->prefixes));
-	if (!w->prefixes) {
-		w->prefixes = old;
-		return -ENOMEM;
+	for (__u32 i = 0; i < old_slots; i++) {
+		if (old[i].key && !is_live(w, &old[i].value))
+			old[i].key = 0; /* not to be looked up any more, but copied from */
+		live += old[i].key != 0;
 	}
+	while (slots / 2 < live + n)
+		slots *= 2;
+	table = clear_table(s, slots);
+	if (!table)
+		return -ENOMEM;
+	w->prefixes = table;
 	w->prefix_slots = slots;
 	w->max_prefixes = slots / 4 * 3;
 	w->n_prefixes = 0;
 	for (__u32 i = 0; i < old_slots; i++)
-		if (old[i].key && is_live(w, &old[i].value))
+		if (old[i].key)
 			*kv_world_prefix_create(old[i].key) = old[i].value;
-	free(old);
+	s->spare = old;
+	s->spare_slots = old_slots;
 	return 0;
 }
 
@@ -137,7 +154,6 @@ struct sim_steering *sim_steering_new(enum kv_policy policy, const struct sim_op
 	world_populate(&s->world, policy, options->backends,
 		       (__u64)options->blocks * options->block_tokens, options->rate);
 	s->is_told = options->told;
-	s->block_tokens = options->block_tokens;
 	for (__u32 k = 0; k < options->backends && s->is_told; k++) {
 		s->told[k] = (struct told){s, k};
 		engines[k].cache.changed = on_changed;
@@ -153,6 +169,7 @@ void sim_steering_free(struct sim_steering *s)
 	for (int k = 0; k < KV_MAX_BACKENDS; k++)
 		free(s->waiting[k].data);
 	world_free_tables(&s->world);
+	free(s->spare);
 	free(s);
 }
 
@@ -169,7 +186,7 @@ int sim_steering_choose(struct sim_steering *s, double now, const struct sim_req
 	struct kv_dispatch *d;
 
 	enter(s, now);
-	if (make_room(&s->world, KV_MAX_RUNGS + (s->is_told ? request->n_ids : 0)))
+	if (make_room(s, KV_MAX_RUNGS + (s->is_told ? request->n_ids : 0)))
 		return -ENOMEM;
 	s->st.query = request->query;
 	if (kv_steer_decide(&s->st))
@@ -192,12 +209,25 @@ void sim_steering_served(struct sim_steering *s, uint32_t backend,
 		forget_untold(request, backend);
 }
 
+/* Look-ups of one prompt's rungs wait for memory together, not one after the other. */
+static void prefetch(const struct steer_world *w, const struct kv_query *q)
+{
+	for (__u32 i = 0; i < q->n_rungs; i++) {
+		const struct world_prefix *p =
+			&w->prefixes[world_slot(q->rungs[i].hash) & (w->prefix_slots - 1)];
+
+		__builtin_prefetch(p);
+		__builtin_prefetch(p + 1); /* an entry spans two lines */
+	}
+}
+
 void sim_steering_answered(struct sim_steering *s, uint32_t backend, double now)
 {
 	struct sim_ring *waiting = &s->waiting[backend];
 	struct kv_dispatch *d = sim_ring_head(waiting, sizeof(*d));
 
 	enter(s, now);
+	prefetch(&s->world, &d->query);
 	kv_dispatch_answered(d);
 	kv_dispatch_finished(d);
 	waiting->head++;
@@ -205,7 +235,5 @@ void sim_steering_answered(struct sim_steering *s, uint32_t backend, double now)
 
 void sim_steering_prefetch(struct sim_steering *s, const struct sim_request *request)
 {
-	for (__u32 i = 0; i < request->query.n_rungs; i++)
-		__builtin_prefetch(&s->world.prefixes[world_slot(request->query.rungs[i].hash) &
-						      (s->world.prefix_slots - 1)]);
+	prefetch(&s->world, &request->query);
 }
