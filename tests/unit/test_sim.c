@@ -365,10 +365,24 @@ static void test_state(void)
 		CHECK(r.hit_rate > 0.05 && r.hit_rate < r.hit_ceiling);
 	}
 
-	TEST("a prompt longer than the cache is no reason to believe in it")
+	TEST("told, a prompt longer than the cache is no reason to believe in its end")
 	{
-		options.blocks = 7;
-		CHECK(simulate("price", &options, lines, CHATS * TURNS).over == 0);
+		static const uint64_t longer[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+		struct sim_options one = two;
+		struct trace_line twice[2];
+		struct sim_result r;
+
+		one.backends = 1;
+		for (int i = 0; i < 2; i++)
+			twice[i] = (struct trace_line){
+				.at_s = i, .input_tokens = 1200, .n_ids = 12, .ids = longer};
+		r = simulate("price", &one, twice, 2);
+		CHECK(near(r.hit_rate, 10 / 24.));
+		CHECK(near(r.over, 2 / 24.));
+		one.told = true;
+		r = simulate("price", &one, twice, 2);
+		CHECK(near(r.hit_rate, 10 / 24.));
+		CHECK(r.over == 0 && r.under == 0);
 	}
 
 	TEST("queues seen late are a peer's trouble, not ours")
