@@ -6,6 +6,7 @@
 
 #include "completion.h"
 #include "engine.h"
+#include "events.h"
 
 static void health(struct conn *c)
 {
@@ -87,6 +88,8 @@ static void status(struct conn *c)
 static void reset_cache(struct conn *c)
 {
 	cache_clear(c->engine->cache);
+	if (c->engine->events)
+		events_cleared(c->engine);
 	conn_answer(c, 200, "application/json", "", 0);
 }
 
@@ -124,8 +127,12 @@ void api_request(struct conn *c)
 		fault_request(c);
 		return;
 	}
+	if (slice_is(r->path, "/events")) {
+		events_request(c, fault_engine(c));
+		return;
+	}
 	if (c->engine->control) {
-		conn_error(c, 404, "this address answers /fault only");
+		conn_error(c, 404, "this address answers /fault and /events only");
 		return;
 	}
 	if (c->early ? tagged_request(c) : fault_take(c) || tagged_request(c))

@@ -16,6 +16,8 @@ struct cache {
 	uint32_t blocks, used, mask;
 	uint32_t newest, oldest, free;
 	uint32_t *bucket;
+	void (*evicted)(void *ctx, uint64_t hash);
+	void *ctx;
 	struct node node[];
 };
 
@@ -108,6 +110,8 @@ static void evict(struct cache *c)
 {
 	uint32_t i = c->oldest, *link = &c->bucket[c->node[i].hash & c->mask];
 
+	if (c->evicted)
+		c->evicted(c->ctx, c->node[i].hash);
 	unlink_node(c, i);
 	while (*link != i)
 		link = &c->node[*link].next;
@@ -117,13 +121,21 @@ static void evict(struct cache *c)
 	c->used--;
 }
 
-void cache_insert(struct cache *c, const uint64_t *hashes, uint32_t n)
+void cache_watch(struct cache *c, void (*evicted)(void *ctx, uint64_t hash), void *ctx)
+{
+	c->evicted = evicted;
+	c->ctx = ctx;
+}
+
+void cache_insert(struct cache *c, const uint64_t *hashes, uint32_t n, bool *ret_fresh)
 {
 	if (n > c->blocks)
 		n = c->blocks;
 	while (n--) {
 		uint32_t i = find(c, hashes[n]);
 
+		if (ret_fresh)
+			ret_fresh[n] = i == NIL;
 		if (i != NIL) {
 			unlink_node(c, i);
 		} else {

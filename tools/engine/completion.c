@@ -9,6 +9,7 @@
 #include <xxhash.h>
 
 #include "completion.h"
+#include "events.h"
 
 #define DEFAULT_TOKENS 16
 #define TOKENS_MAX 1000000
@@ -28,6 +29,9 @@ static void answer_free(struct answer *a)
 	a->conn->job = NULL;
 	free(a->n_blocks);
 	free(a->hashes);
+	free(a->tokens);
+	free(a->lora);
+	free(a->salt);
 	free(a);
 }
 
@@ -152,16 +156,46 @@ static void answer_begin(struct answer *a)
 	decode(-1, 0, a);
 }
 
+static void publish(struct answer *a, uint32_t prompt, uint64_t at, const bool *fresh)
+{
+	struct events_change change = {
+		.hashes = a->hashes + at,
+		.tokens = a->tokens + at * a->engine->opt->block_size,
+		.fresh = fresh,
+		.n = a->n_blocks[prompt],
+		.block_size = a->engine->opt->block_size,
+		.lora = a->lora,
+		.salt = a->salt,
+	};
+
+	if (change.n > a->engine->opt->blocks) /* what does not fit is not kept */
+		change.n = a->engine->opt->blocks;
+	events_stored(a->engine, &change);
+}
+
+/* The prompts' blocks are in the cache from here on. */
+static void keep(struct answer *a)
+{
+	uint64_t at = 0;
+
+	for (uint32_t k = 0; k < a->n_prompts; at += a->n_blocks[k], k++) {
+		bool *fresh = a->tokens ? calloc(a->n_blocks[k] + 1, sizeof(*fresh)) : NULL;
+
+		cache_insert(a->engine->cache, a->hashes + at, a->n_blocks[k], fresh);
+		if (fresh)
+			publish(a, k, at, fresh);
+		free(fresh);
+	}
+}
+
 static void prefill_done(evutil_socket_t fd, short what, void *arg)
 {
 	struct answer *a = arg;
 	struct engine *e = a->engine;
-	uint64_t *h = a->hashes;
 
 	(void)fd;
 	(void)what;
-	for (uint32_t k = 0; k < a->n_prompts; h += a->n_blocks[k], k++)
-		cache_insert(e->cache, h, a->n_blocks[k]);
+	keep(a);
 	e->prefilling = NULL;
 	prefill_next(e);
 	answer_begin(a);
@@ -202,16 +236,28 @@ static void hash_prompts(struct answer *a, const struct ask *ask)
 	for (uint32_t k = 0; k < a->n_prompts; k++)
 		total += ask->prompts.prompt[k].tokens.len / block;
 	a->hashes = calloc(total + 1, sizeof(*a->hashes));
-	if (!a->n_blocks || !a->hashes)
+	if (a->engine->events) {
+		a->tokens = malloc((size_t)total * block + 1);
+		if (ask->model && strcmp(ask->model, a->engine->opt->model))
+			a->lora = strdup(ask->model);
+	}
+	if (ask->salt)
+		a->salt = strdup(ask->salt);
+	if (!a->n_blocks || !a->hashes || (a->engine->events && !a->tokens))
 		exit(1);
 	for (uint32_t k = 0; k < a->n_prompts; k++) {
 		const struct prompt *p = &ask->prompts.prompt[k];
 		uint64_t h = XXH3_64bits_withSeed(a->model, strlen(a->model), p->ids);
 		const char *bytes = buf_head(&p->tokens);
 
+		if (ask->salt)
+			h = XXH3_64bits_withSeed(ask->salt, strlen(ask->salt), h);
 		a->seed = XXH3_64bits_withSeed(bytes, p->tokens.len, a->seed + h);
 		a->prompt_tokens += prompt_tokens(p);
 		a->n_blocks[k] = p->tokens.len / block;
+		if (a->tokens && a->n_blocks[k])
+			memcpy(a->tokens + (size_t)at * block / 4, bytes,
+			       (size_t)a->n_blocks[k] * block);
 		for (uint32_t i = 0; i < a->n_blocks[k]; i++) {
 			h = XXH3_64bits_withSeed(bytes + (size_t)i * block, block, h);
 			a->hashes[at++] = h;
@@ -330,6 +376,7 @@ void completion_request(struct conn *c, int api)
 		conn_error(c, 400, why);
 	} else {
 		ask.model = yyjson_get_str(yyjson_obj_get(root, "model"));
+		ask.salt = yyjson_get_str(yyjson_obj_get(root, "cache_salt"));
 		ask.stream = yyjson_get_bool(yyjson_obj_get(root, "stream"));
 		ask.usage = yyjson_get_bool(
 			yyjson_obj_get(yyjson_obj_get(root, "stream_options"), "include_usage"));

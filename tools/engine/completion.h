@@ -26,6 +26,7 @@ struct prompts {
 struct ask {
 	struct prompts prompts;
 	const char *model; /* NULL: not named */
+	const char *salt;  /* cache_salt, NULL: none */
 	uint64_t max_tokens;
 	bool stream, usage;
 };
@@ -45,7 +46,9 @@ struct answer {
 	uint64_t seed;	 /* of the text: the hash of the prompt */
 	uint32_t n_prompts;
 	uint32_t *n_blocks;
-	uint64_t *hashes; /* all prompts' blocks, one after another */
+	uint64_t *hashes;  /* all prompts' blocks, one after another */
+	uint32_t *tokens;  /* of those; only for events */
+	char *lora, *salt; /* for events; NULL: none */
 	uint64_t prompt_tokens, cached, max_tokens, sent_tokens;
 	double arrived, first; /* s, CLOCK_MONOTONIC */
 };

@@ -76,6 +76,7 @@ struct engine {
 	struct event accept_ev;
 	bool control; /* answers /fault only */
 	struct cache *cache;
+	struct events *events; /* NULL: publishes none */
 	struct fault fault;
 	struct stats stats;
 	TAILQ_HEAD(answers, answer) queue; /* waiting for prefill, first in first out */
@@ -160,6 +161,8 @@ void fault_clear(struct fault *f);
 int fault_parse(const char *json, size_t n, struct fault *f, enum fault_now *ret_now,
 		const char **ret_why);
 void fault_request(struct conn *c);
+/* Whom a request means: ?engine=NAME, or the one it came to; NULL: none. */
+struct engine *fault_engine(struct conn *c);
 /* Takes the fault of this request: true if the request was dealt with. */
 bool fault_take(struct conn *c);
 

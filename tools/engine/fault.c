@@ -65,7 +65,7 @@ int fault_parse(const char *json, size_t n, struct fault *f, enum fault_now *ret
 	return err;
 }
 
-static struct engine *named(struct conn *c)
+struct engine *fault_engine(struct conn *c)
 {
 	struct slice name = query_get(c->req.query, "engine");
 	struct engine *e;
@@ -115,7 +115,7 @@ static void act(struct engine *e, enum fault_now now, const struct conn *but)
 
 void fault_request(struct conn *c)
 {
-	struct engine *e = named(c);
+	struct engine *e = fault_engine(c);
 	enum fault_now now;
 	const char *why;
 	struct fault f;

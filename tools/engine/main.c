@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "engine.h"
+#include "events.h"
 
 #define SWEEP_MS 100
 #define ENGINES_MAX 256
@@ -34,7 +35,13 @@ static const char usage[] =
 	"  --log FILE           what happened, one JSON object a line\n"
 	"  --raw DIR            bytes of every connection: NAME-CONNECTION.in and .out\n"
 	"  --fault NAME=JSON    a fault from the start (see POST /fault)\n"
-	"  --control ADDR:PORT  answers /fault?engine=NAME only\n"
+	"  --kv-events NAME=JSON  publishes KV events: endpoint, replay_endpoint, topic, form "
+	"(map, "
+	"array,\n"
+	"                       sglang, trtllm, sim), replay (new, old), hashes (int, bytes), "
+	"buffer_steps,\n"
+	"                       dp_rank; faults on them: POST /events\n"
+	"  --control ADDR:PORT  answers /fault?engine=NAME and /events?engine=NAME only\n"
 	"Prints \"ready\" when all listen.\n";
 
 struct engines engines = LIST_HEAD_INITIALIZER(engines);
@@ -116,22 +123,50 @@ static struct engine *engine_new(struct event_base *base, struct options *opt, c
 	return e;
 }
 
-static int set_fault(const char *text)
+/* NAME=JSON: the engine of that name, and the JSON. */
+static struct engine *split(const char *text, const char **ret_json)
 {
-	const char *eq = strchr(text, '='), *why = "NAME=JSON is needed";
-	enum fault_now now;
+	const char *eq = strchr(text, '=');
 	struct engine *e;
 
+	if (!eq)
+		return NULL;
+	*ret_json = eq + 1;
 	LIST_FOREACH(e, &engines, link)
-	{
-		if (!eq || strlen(e->name) != (size_t)(eq - text) ||
-		    memcmp(e->name, text, eq - text))
-			continue;
-		return fault_parse(eq + 1, strlen(eq + 1), &e->fault, &now, &why)
-			       ? fail("--fault:", why, 0)
-			       : 0;
-	}
-	return fail("--fault: no engine of that name:", text, 0);
+	if (strlen(e->name) == (size_t)(eq - text) && !memcmp(e->name, text, eq - text))
+		return e;
+	return NULL;
+}
+
+static int set_fault(const char *text)
+{
+	const char *json, *why;
+	struct engine *e = split(text, &json);
+	enum fault_now now;
+
+	if (!e)
+		return fail("--fault: NAME=JSON with an engine's name is needed:", text, 0);
+	return fault_parse(json, strlen(json), &e->fault, &now, &why) ? fail("--fault:", why, 0)
+								      : 0;
+}
+
+static void evicted(void *ctx, uint64_t hash)
+{
+	events_evicted(ctx, hash);
+}
+
+static int set_events(const char *text)
+{
+	const char *json, *why;
+	struct engine *e = split(text, &json);
+	struct events_config config;
+
+	if (!e)
+		return fail("--kv-events: NAME=JSON with an engine's name is needed:", text, 0);
+	if (events_config(json, strlen(json), &config, &why) || events_start(e, &config, &why))
+		return fail("--kv-events:", why, 0);
+	cache_watch(e->cache, evicted, e);
+	return 0;
 }
 
 enum {
@@ -145,6 +180,7 @@ enum {
 	O_LOG,
 	O_RAW,
 	O_FAULT,
+	O_EVENTS,
 	O_CONTROL,
 	O_ALSO,
 	O_METRICS
@@ -164,6 +200,7 @@ static const struct option longs[] = {
 	{"log", required_argument, NULL, O_LOG},
 	{"raw", required_argument, NULL, O_RAW},
 	{"fault", required_argument, NULL, O_FAULT},
+	{"kv-events", required_argument, NULL, O_EVENTS},
 	{"control", required_argument, NULL, O_CONTROL},
 	{"also", required_argument, NULL, O_ALSO},
 	{"metrics", required_argument, NULL, O_METRICS},
@@ -172,7 +209,8 @@ static const struct option longs[] = {
 
 struct lists {
 	const char *listen[ENGINES_MAX], *name[ENGINES_MAX], *fault[ENGINES_MAX], *control;
-	int n_listen, n_name, n_fault;
+	const char *events[ENGINES_MAX];
+	int n_listen, n_name, n_fault, n_events;
 };
 
 static void add(const char **list, int *n)
@@ -239,6 +277,9 @@ static int parse(int argc, char **argv, struct options *opt, struct lists *l)
 		case O_FAULT:
 			add(l->fault, &l->n_fault);
 			break;
+		case O_EVENTS:
+			add(l->events, &l->n_events);
+			break;
 		case O_CONTROL:
 			l->control = optarg;
 			break;
@@ -269,6 +310,9 @@ static int start(struct event_base *base, struct options *opt, struct lists *l)
 	}
 	for (int i = 0; i < l->n_fault; i++)
 		if (set_fault(l->fault[i]))
+			return 1;
+	for (int i = 0; i < l->n_events; i++)
+		if (set_events(l->events[i]))
 			return 1;
 	if (l->control) {
 		e = engine_new(base, opt, l->control);
