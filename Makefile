@@ -169,7 +169,8 @@ $(OUT)/fuzz/%.o: %.c
 	$(Q)$(CLANG) $(FUZZFLAGS) -fsanitize=fuzzer-no-link -c $< -o $@
 $(OUT)/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(FUZZ_O)
 	$(call msg,FUZZ,$@)
-	$(Q)$(CLANG) $(FUZZFLAGS) -fsanitize=fuzzer -MF $@.d -MT $@ $< $(FUZZ_O) -o $@ $(LDLIBS)
+	$(Q)$(CLANG) $(FUZZFLAGS) -fsanitize=fuzzer -MF $@.d -MT $@ $(filter %.c %.o,$^) -o $@ $(LDLIBS)
+$(OUT)/fuzz/fuzz_events: $(filter-out user/events/follow%,$(call srcs,user/events))
 
 ## demo: the main job on a real trace: clients, gateway and engines in namespaces (root)
 demo:

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Publishers of any bytes: order, decoder and index together. The input is a row of commands: a byte
- * that says what comes (live, replayed, end, connection, time), a number, and for messages a length
- * and the payload. What must hold: every message comes out of the sequence once; in steps the decoder
- * reads what it reads at once; the index tells of nothing twice, keeps within its cap, and is empty
- * once its engines are gone.
+ * Publishers of any bytes: order, decoder and index together. The input is a row of commands: a
+ * byte that says what comes (live, replayed, end, connection, time), a number, and for messages a
+ * length and the payload. What must hold: every message comes out of the sequence once; in steps
+ * the decoder reads what it reads at once; the index tells of nothing twice, keeps within its cap,
+ * and is empty once its engines are gone.
  */
 #include <stdint.h>
 #include <stdlib.h>
