@@ -193,6 +193,11 @@ KV_INLINE void kv_backend_commit(struct kv_client *c, const struct kv_tuple *cli
 	pair->req_acked = kv_seq_max(pair->req_acked, kv_seq_min(cack, pair->req_sent));
 	if (tsval && (__s32)(tsval - pair->backend_tsval) > 0)
 		pair->backend_tsval = tsval;
+	/* Bytes behind the response's end have been passed on, next to it or with a gap between:
+	 * the client keeps them, and would read them when its next response fills the gap. */
+	if (p->payload_len && !s->stashed && kv_framing_done(framing) &&
+	    kv_seq_after(pair->resp_sent, v->next))
+		s->unsound = 1;
 	if (s->unsound) {
 		pair->seen |= KV_SEEN_RESPONSE; /* so it is broken, not forgotten */
 		kv_backend_failed(c, s);

@@ -97,6 +97,31 @@ static void test_behind_the_end(void)
 	DONE(0, KV_EVENT_RESET_CLIENT, KV_CLIENT_AGENT);
 }
 
+/* The same with a gap between the end and what was passed on: the client keeps that, and what the
+ * next response fills the gap with would have it read. The end may also be cut out of a segment. */
+static void test_behind_a_gap(void)
+{
+	static const char end_and_more[] = LAST "HTTP/1.1 200 OK\r\n";
+	const __u32 ends[] = {LEN(LAST), sizeof(end_and_more) - 1};
+	struct packet p;
+
+	for (int i = 0; i < 2; i++) {
+		flow_begin();
+		BEGIN(0);
+		BACKEND_SAYS(0, HEAD, LEN(HEAD));
+		p = segment(&flow.u[0], PSH, "another's bytes", 15);
+		p.seq += 100;
+		send_from(&flow.u[0], &p);
+		TO_CLIENT(0, &p);
+		COUNTED(TO_CLIENT_N(2, LEN(HEAD) + 15), N(stashed, 1));
+		p = segment(&flow.u[0], PSH, end_and_more, ends[i]);
+		send_from(&flow.u[0], &p);
+		DROPPED();
+		COUNTED(N(broken_response, 1));
+		DONE(0, KV_EVENT_RESET_CLIENT, KV_CLIENT_AGENT);
+	}
+}
+
 /* Too many holes, or too far ahead: dropped, and sent again. */
 static void test_bounds(void)
 {
@@ -166,6 +191,7 @@ int main(int argc, char **argv)
 	static const struct prog_test tests[] = {
 		{"parts of an answer in any order", test_any_order},
 		{"passed on, and behind the end", test_behind_the_end},
+		{"passed on, and behind a gap behind the end", test_behind_a_gap},
 		{"too many holes, too far", test_bounds},
 		{"a stash that two pairs share", test_shared},
 	};
