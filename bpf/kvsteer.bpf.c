@@ -346,6 +346,19 @@ int kv_agent_call(void *ctx)
 	return 0;
 }
 
+/* Scratch of its own: engines may be heard by another thread than the one that decides. */
+KV_MAP(kv_tell_steer, BPF_MAP_TYPE_ARRAY, 1, __u32, struct kv_steer, 0);
+
+SEC("syscall")
+int kv_agent_tell(void *ctx)
+{
+	__u32 zero = 0;
+	struct kv_telling *telling = bpf_map_lookup_elem(&kv_telling, &zero);
+	struct kv_steer *steer = bpf_map_lookup_elem(&kv_tell_steer, &zero);
+
+	return telling && steer ? kv_tell(steer, telling) : 1;
+}
+
 /* Test-run with a packet that begins with a struct kv_tuple: 1 if this network namespace has a
  * socket of it, in whatever state, TIME-WAIT included; 0 if none, or only a listener. */
 SEC("tc")

@@ -5,6 +5,7 @@
 
 #include "maps.bpf.h"
 #include <kvsteer/steer.h>
+#include <kvsteer/tell.h>
 
 static const struct kv_prefix kv_no_prefix;
 static const struct kv_session kv_no_session;

@@ -87,6 +87,11 @@ KV_INLINE __u64 kv_learned(const struct kv_steer *st, __u64 old, const struct kv
 	return kv_holder_make(st->choice.backend, st->epoch, st->clock, flags);
 }
 
+KV_INLINE __u64 kv_told(const struct kv_steer *st)
+{
+	return kv_holder_make(st->choice.backend, st->epoch, st->clock, KV_HOLDER_TOLD);
+}
+
 /* Which place to write: this backend's own, else a free one, else a dead one, else the one
  * that is furthest through its backend's cache. */
 static long kv_place_step(__u32 j, void *ctx)
@@ -113,13 +118,32 @@ static long kv_place_step(__u32 j, void *ctx)
 	return worth == KV_PLACE_OWN;
 }
 
+/* Puts this backend's word into an entry's place for it. told: the engine's own word. */
+KV_INLINE void kv_hold(struct kv_steer *st, struct kv_prefix *p, const struct kv_backend *b,
+		       bool told)
+{
+	__u64 old, word;
+
+	/* Another CPU may take the place first: look again, but not for ever. */
+	for (__u32 tries = 0; tries < 4; tries++) {
+		kv_prefix_copy(st->holder, p);
+		kv_loop(KV_HOLDERS, kv_place_step, &st);
+		old = st->holder[kv_index(st->place, KV_HOLDERS)];
+		word = told ? kv_told(st) : kv_learned(st, old, b);
+		if (kv_atomic_cas(&p->holder[kv_index(st->place, KV_HOLDERS)], old, word) == old) {
+			if (st->load < KV_PLACE_DEAD)
+				kv_world_count(KV_CNT_holder_evicted);
+			break;
+		}
+	}
+}
+
 static long kv_learn_rung_step(__u32 i, void *ctx)
 {
 	struct kv_steer *st = kv_steer_of(ctx);
 	struct kv_backend *b = kv_world_backend(st->choice.backend);
 	__u32 at = kv_index(i, KV_MAX_RUNGS);
 	struct kv_prefix *p = kv_learn_lookup(st, at);
-	__u64 old;
 
 	if (!p) {
 		p = kv_world_prefix_create(st->query.rungs[at].hash);
@@ -127,20 +151,8 @@ static long kv_learn_rung_step(__u32 i, void *ctx)
 		if (p && b && !kv_atomic_cas(&p->holder[0], 0, kv_learned(st, 0, b)))
 			return 0; /* nobody else was there: the usual case for a new tail */
 	}
-	if (!p || !b)
-		return 0;
-	/* Another CPU may take the place first: look again, but not for ever. */
-	for (__u32 tries = 0; tries < 4; tries++) {
-		kv_prefix_copy(st->holder, p);
-		kv_loop(KV_HOLDERS, kv_place_step, &st);
-		old = st->holder[kv_index(st->place, KV_HOLDERS)];
-		if (kv_atomic_cas(&p->holder[kv_index(st->place, KV_HOLDERS)], old,
-				  kv_learned(st, old, b)) == old) {
-			if (st->load < KV_PLACE_DEAD)
-				kv_world_count(KV_CNT_holder_evicted);
-			break;
-		}
-	}
+	if (p && b)
+		kv_hold(st, p, b, false);
 	return 0;
 }
 

@@ -338,6 +338,17 @@ struct kv_call {
 	struct kv_dispatch dispatch; /* query in, charges out: copied to the slot by the agent */
 };
 
+#define KV_TELL_MAX 1024 /* blocks; a power of two */
+
+/* The one value of map kv_telling: written by the agent, then its program kv_agent_tell runs. */
+struct kv_telling {
+	__u32 backend;
+	__u32 epoch; /* the backend's when this was said: of an older one nothing is believed */
+	__u32 gone;  /* these blocks have been evicted; 0: stored */
+	__u32 n;
+	__u64 hash[KV_TELL_MAX]; /* chain hashes, each of a prompt up to the end of a block */
+};
+
 struct kv_meta {
 	__u32 magic;
 	__u32 schema;

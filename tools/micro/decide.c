@@ -28,14 +28,6 @@ struct bench {
 	uint64_t fresh; /* hashes from here on are nobody's */
 };
 
-/* Well spread and never the same: a bijection. */
-static uint64_t hash_of(uint64_t n)
-{
-	n = (n ^ n >> 30) * 0xbf58476d1ce4e5b9;
-	n = (n ^ n >> 27) * 0x94d049bb133111eb;
-	return n ^ n >> 31;
-}
-
 static int fill_prefixes(int fd)
 {
 	_cleanup_free_ struct kv_prefix *values = calloc(BATCH, sizeof(*values));
@@ -47,7 +39,7 @@ static int fill_prefixes(int fd)
 	for (uint64_t done = 1; done <= ENTRIES; done += count) {
 		count = ENTRIES + 1 - done < BATCH ? ENTRIES + 1 - done : BATCH;
 		for (__u32 i = 0; i < count; i++) {
-			keys[i] = hash_of(done + i);
+			keys[i] = micro_hash_of(done + i);
 			values[i].holder[0] = kv_holder_make(i % MICRO_BACKENDS, 1, 1, 0);
 		}
 		if (bpf_map_update_batch(fd, keys, values, &count, NULL))
@@ -78,7 +70,7 @@ static int decide(struct bench *b, uint64_t prompt, unsigned int known)
 	for (unsigned int i = 0; i < RUNGS; i++) {
 		q->rungs[i].depth = (i + 1) * STEP;
 		q->rungs[i].hash =
-			hash_of(i < known ? 1 + prompt % PROMPTS * RUNGS + i : b->fresh++);
+			micro_hash_of(i < known ? 1 + prompt % PROMPTS * RUNGS + i : b->fresh++);
 	}
 	return call(b, KV_CALL_DECIDE);
 }

@@ -45,7 +45,9 @@ static int run(struct micro *m)
 	if (stats < 0)
 		return -errno;
 	err = micro_decide(m);
-	return err ? err : micro_packet(m);
+	if (!err)
+		err = micro_packet(m);
+	return err ? err : micro_tell(m);
 }
 
 /* kv-micro [SECONDS]: for each line, 1 unless told */
