@@ -7,7 +7,6 @@
 #include <kvsteer/steer.h>
 #include <kvsteer/tell.h>
 
-static const struct kv_prefix kv_no_prefix;
 static const struct kv_session kv_no_session;
 
 static __always_inline struct kv_prefix *kv_world_prefix(__u64 hash)
@@ -15,10 +14,14 @@ static __always_inline struct kv_prefix *kv_world_prefix(__u64 hash)
 	return bpf_map_lookup_elem(&kv_prefixes, &hash);
 }
 
-static __always_inline struct kv_prefix *kv_world_prefix_create(__u64 hash)
+static __always_inline int kv_world_prefix_insert(__u64 hash, const struct kv_prefix *fresh)
 {
-	bpf_map_update_elem(&kv_prefixes, &hash, &kv_no_prefix, BPF_NOEXIST);
-	return bpf_map_lookup_elem(&kv_prefixes, &hash);
+	return bpf_map_update_elem(&kv_prefixes, &hash, fresh, BPF_NOEXIST);
+}
+
+static __always_inline void kv_world_prefix_delete(__u64 hash)
+{
+	bpf_map_delete_elem(&kv_prefixes, &hash);
 }
 
 static __always_inline struct kv_session *kv_world_session(__u64 key)

@@ -118,24 +118,43 @@ static long kv_place_step(__u32 j, void *ctx)
 	return worth == KV_PLACE_OWN;
 }
 
-/* Puts this backend's word into an entry's place for it. told: the engine's own word. */
-KV_INLINE void kv_hold(struct kv_steer *st, struct kv_prefix *p, const struct kv_backend *b,
-		       bool told)
+/* Puts this backend's word into an entry's place for it. told: the engine's own word. False:
+ * another CPU took the place first. */
+KV_INLINE bool kv_hold_once(struct kv_steer *st, struct kv_prefix *p, const struct kv_backend *b,
+			    bool told)
 {
 	__u64 old, word;
 
-	/* Another CPU may take the place first: look again, but not for ever. */
-	for (__u32 tries = 0; tries < 4; tries++) {
-		kv_prefix_copy(st->holder, p);
-		kv_loop(KV_HOLDERS, kv_place_step, &st);
-		old = st->holder[kv_index(st->place, KV_HOLDERS)];
-		word = told ? kv_told(st) : kv_learned(st, old, b);
-		if (kv_atomic_cas(&p->holder[kv_index(st->place, KV_HOLDERS)], old, word) == old) {
-			if (st->load < KV_PLACE_DEAD)
-				kv_world_count(KV_CNT_holder_evicted);
-			break;
-		}
-	}
+	kv_prefix_copy(st->holder, p);
+	kv_loop(KV_HOLDERS, kv_place_step, &st);
+	old = st->holder[kv_index(st->place, KV_HOLDERS)];
+	word = told ? kv_told(st) : kv_learned(st, old, b);
+	if (kv_atomic_cas(&p->holder[kv_index(st->place, KV_HOLDERS)], old, word) != old)
+		return false;
+	if (st->load < KV_PLACE_DEAD)
+		kv_world_count(KV_CNT_holder_evicted);
+	return true;
+}
+
+/* Looks again, but not for ever. No loop: before 6.4 no jump may lead back to behind a bpf_loop. */
+KV_INLINE void kv_hold(struct kv_steer *st, struct kv_prefix *p, const struct kv_backend *b,
+		       bool told)
+{
+	if (!kv_hold_once(st, p, b, told) && !kv_hold_once(st, p, b, told))
+		kv_hold_once(st, p, b, told);
+}
+
+/* A new entry with this one holder, the usual case for a new tail. False: somebody else has just
+ * made it. */
+KV_INLINE bool kv_hold_first(struct kv_steer *st, __u64 hash, __u64 word)
+{
+	int err;
+
+	st->fresh.holder[0] = word;
+	err = kv_world_prefix_insert(hash, &st->fresh);
+	if (err != -EEXIST)
+		kv_world_count(err ? KV_CNT_prefix_full : KV_CNT_prefix_inserted);
+	return err != -EEXIST;
 }
 
 static long kv_learn_rung_step(__u32 i, void *ctx)
@@ -143,15 +162,14 @@ static long kv_learn_rung_step(__u32 i, void *ctx)
 	struct kv_steer *st = kv_steer_of(ctx);
 	struct kv_backend *b = kv_world_backend(st->choice.backend);
 	__u32 at = kv_index(i, KV_MAX_RUNGS);
+	__u64 hash = st->query.rungs[at].hash;
 	struct kv_prefix *p = kv_learn_lookup(st, at);
 
-	if (!p) {
-		p = kv_world_prefix_create(st->query.rungs[at].hash);
-		kv_world_count(p ? KV_CNT_prefix_inserted : KV_CNT_prefix_full);
-		if (p && b && !kv_atomic_cas(&p->holder[0], 0, kv_learned(st, 0, b)))
-			return 0; /* nobody else was there: the usual case for a new tail */
-	}
-	if (p && b)
+	if (!b || (!p && kv_hold_first(st, hash, kv_learned(st, 0, b))))
+		return 0;
+	if (!p)
+		p = kv_world_prefix(hash); /* a sibling was quicker */
+	if (p)
 		kv_hold(st, p, b, false);
 	return 0;
 }

@@ -15,6 +15,9 @@
 
 #include "steer.h"
 
+/* The world of steer.h has this as well. */
+static void kv_world_prefix_delete(__u64 hash);
+
 /* kv_loop's context: kv_steer_of() finds the first. */
 struct kv_tell {
 	struct kv_steer *st;
@@ -35,12 +38,10 @@ static long kv_tell_stored_step(__u32 i, void *ctx)
 	__u64 hash = kv_tell_hash(i, ctx);
 	struct kv_prefix *p = kv_world_prefix(hash);
 
-	if (!p) {
-		p = kv_world_prefix_create(hash);
-		kv_world_count(p ? KV_CNT_prefix_inserted : KV_CNT_prefix_full);
-		if (p && !kv_atomic_cas(&p->holder[0], 0, kv_told(st)))
-			return 0;
-	}
+	if (!p && kv_hold_first(st, hash, kv_told(st)))
+		return 0;
+	if (!p)
+		p = kv_world_prefix(hash);
 	if (p && b)
 		kv_hold(st, p, b, true);
 	return 0;
@@ -49,17 +50,21 @@ static long kv_tell_stored_step(__u32 i, void *ctx)
 static long kv_tell_gone_step(__u32 i, void *ctx)
 {
 	struct kv_steer *st = kv_steer_of(ctx);
-	struct kv_prefix *p = kv_world_prefix(kv_tell_hash(i, ctx));
-	__u64 h;
+	__u64 hash = kv_tell_hash(i, ctx), h, left = 0;
+	struct kv_prefix *p = kv_world_prefix(hash);
 
 	if (!p)
 		return 0;
 	for (__u32 j = 0; j < KV_HOLDERS; j++) {
 		h = kv_read_once(p->holder[j]);
-		if (h && kv_holder_backend(h) == st->choice.backend && !(h & KV_HOLDER_TENTATIVE))
-			kv_atomic_cas(&p->holder[j], h,
-				      0); /* who was quicker has just learned it */
+		if (h && kv_holder_backend(h) == st->choice.backend && !(h & KV_HOLDER_TENTATIVE) &&
+		    kv_atomic_cas(&p->holder[j], h, 0) == h)
+			h = 0; /* else somebody has just learned it */
+		left |= h;
 	}
+	/* Room for others. Who enters a holder in this very moment loses it, and learns it anew. */
+	if (!left)
+		kv_world_prefix_delete(hash);
 	return 0;
 }
 

@@ -101,7 +101,6 @@ int run_options(void *ctx)
 	return 0;
 }
 
-static const struct kv_prefix no_prefix;
 static const struct kv_session no_session;
 
 static __always_inline struct kv_prefix *kv_world_prefix(__u64 hash)
@@ -109,10 +108,9 @@ static __always_inline struct kv_prefix *kv_world_prefix(__u64 hash)
 	return bpf_map_lookup_elem(&diff_prefixes, &hash);
 }
 
-static __always_inline struct kv_prefix *kv_world_prefix_create(__u64 hash)
+static __always_inline int kv_world_prefix_insert(__u64 hash, const struct kv_prefix *fresh)
 {
-	bpf_map_update_elem(&diff_prefixes, &hash, &no_prefix, BPF_NOEXIST);
-	return bpf_map_lookup_elem(&diff_prefixes, &hash);
+	return bpf_map_update_elem(&diff_prefixes, &hash, fresh, BPF_NOEXIST);
 }
 
 static __always_inline struct kv_session *kv_world_session(__u64 key)

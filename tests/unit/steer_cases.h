@@ -44,9 +44,12 @@ static inline void commit(void)
 static inline void hold(__u32 backend, __u32 rung, __u64 flags)
 {
 	struct kv_backend *b = &world.backends[backend];
-	struct kv_prefix *p = kv_world_prefix_create(HASH(rung));
+	static const struct kv_prefix none;
+	struct kv_prefix *p;
 	__u32 j = 0;
 
+	kv_world_prefix_insert(HASH(rung), &none);
+	p = kv_world_prefix(HASH(rung));
 	while (j < KV_HOLDERS - 1 && p->holder[j])
 		j++;
 	p->holder[j] = kv_holder_make(backend, b->epoch, b->clock, flags);

@@ -3,8 +3,6 @@
 #include "check.h"
 #include "steer_cases.h"
 
-#include "kvsteer/tell.h"
-
 static struct kv_steer scratch; /* telling has its own, and may come between decide and commit */
 static struct kv_telling telling;
 
@@ -40,6 +38,7 @@ static void test_told(void)
 		CHECK_EQ(tell(1, 1, 3, 4), 0);
 		CHECK_EQ(matched(6), 200);
 		CHECK_EQ(tell(1, 1, 1, 9), 0); /* of some of them nothing is known */
+		CHECK_EQ(world.n_prefixes, 0);
 		CHECK_EQ(matched(6), 0);
 		CHECK_EQ(holder(1, 1), 0);
 	}

@@ -16,6 +16,8 @@ struct told {
 struct sim_steering {
 	struct kv_steer st;
 	struct steer_world world;
+	struct kv_steer tell; /* scratch: engines may tell between a decision and its commit */
+	struct kv_telling telling;
 	struct told told[KV_MAX_BACKENDS];
 	struct sim_ring waiting[KV_MAX_BACKENDS]; /* of struct kv_dispatch */
 	struct world_prefix *spare;
@@ -75,7 +77,7 @@ static int make_room(struct sim_steering *s, __u32 n)
 	w->n_prefixes = 0;
 	for (__u32 i = 0; i < old_slots; i++)
 		if (old[i].key)
-			*kv_world_prefix_create(old[i].key) = old[i].value;
+			kv_world_prefix_insert(old[i].key, &old[i].value);
 	s->spare = old;
 	s->spare_slots = old_slots;
 	return 0;
@@ -88,43 +90,17 @@ static bool is_of(__u64 holder, __u32 backend)
 	return holder && kv_holder_backend(holder) == backend;
 }
 
-static void tell_stored(struct steer_world *w, __u64 hash, __u32 backend)
-{
-	const struct kv_backend *b = &w->backends[backend];
-	struct kv_prefix *p = kv_world_prefix_create(hash);
-	int place = -1;
-
-	if (!p)
-		return;
-	for (int j = 0; j < KV_HOLDERS; j++) {
-		if (is_of(p->holder[j], backend)) {
-			place = j;
-			break;
-		}
-		if (place < 0 && !p->holder[j])
-			place = j;
-	}
-	if (place >= 0) /* else enough others hold it */
-		p->holder[place] = kv_holder_make(backend, b->epoch, b->clock, KV_HOLDER_TOLD);
-}
-
-static void tell_gone(__u64 hash, __u32 backend)
-{
-	struct kv_prefix *p = kv_world_prefix(hash);
-
-	for (int j = 0; p && j < KV_HOLDERS; j++)
-		if (is_of(p->holder[j], backend))
-			p->holder[j] = 0;
-}
-
 static void on_changed(void *ctx, uint64_t id, bool stored)
 {
 	struct told *t = ctx;
+	struct sim_steering *s = t->steering;
 
-	if (stored)
-		tell_stored(&t->steering->world, sim_block_hash(id), t->backend);
-	else
-		tell_gone(sim_block_hash(id), t->backend);
+	s->telling.backend = t->backend;
+	s->telling.epoch = s->world.backends[t->backend].epoch;
+	s->telling.gone = !stored;
+	s->telling.n = 1;
+	s->telling.hash[0] = sim_block_hash(id);
+	kv_tell(&s->tell, &s->telling);
 }
 
 /* What does not fit the cache never gets there: what was learned of it at dispatch is taken back,

@@ -69,19 +69,43 @@ static struct kv_session *kv_world_session(__u64 key)
 	}
 }
 
-static struct kv_prefix *kv_world_prefix_create(__u64 hash)
+/* Others may see the entry before it has its first holder. */
+static int kv_world_prefix_insert(__u64 hash, const struct kv_prefix *fresh)
 {
 	if (kv_world->n_prefixes >= kv_world->max_prefixes)
-		return kv_world_prefix(hash);
+		return kv_world_prefix(hash) ? -EEXIST : -ENOMEM;
 	for (__u64 i = world_slot(hash);; i++) {
 		struct world_prefix *p = &kv_world->prefixes[i & (kv_world->prefix_slots - 1)];
 		__u64 was = p->key ?: kv_atomic_cas(&p->key, 0, hash);
 
-		if (!was)
-			kv_atomic_add(&kv_world->n_prefixes, 1);
-		if (!was || was == hash)
-			return &p->value;
+		if (was == hash)
+			return -EEXIST;
+		if (was)
+			continue;
+		for (int j = 0; j < KV_HOLDERS; j++)
+			kv_atomic_cas(&p->value.holder[j], 0, fresh->holder[j]);
+		kv_atomic_add(&kv_world->n_prefixes, 1);
+		return 0;
 	}
+}
+
+/* Those behind move up. Only while no other thread is at work. */
+static void kv_world_prefix_delete(__u64 hash)
+{
+	struct world_prefix *slots = kv_world->prefixes;
+	__u32 mask = kv_world->prefix_slots - 1, i = world_slot(hash) & mask, j;
+
+	for (; slots[i].key != hash; i = (i + 1) & mask)
+		if (!slots[i].key)
+			return;
+	kv_world->n_prefixes--;
+	for (j = (i + 1) & mask; slots[j].key; j = (j + 1) & mask) {
+		if (((j - (__u32)world_slot(slots[j].key)) & mask) < ((j - i) & mask))
+			continue;
+		slots[i] = slots[j];
+		i = j;
+	}
+	slots[i] = (struct world_prefix){};
 }
 
 static struct kv_session *kv_world_session_create(__u64 key)
@@ -126,6 +150,7 @@ static void kv_world_count(enum kv_counter counter)
 }
 
 #include "kvsteer/steer.h"
+#include "kvsteer/tell.h"
 
 /* One service (0) of n equal backends, all up. */
 static inline void world_populate(struct steer_world *w, __u32 policy, __u32 n, __u64 capacity,
