@@ -41,10 +41,11 @@ parsers=(
 	"clients, engines:TCP options, sequence numbers:seq.h"
 	"engines:responses, chunks:framing.h framing_machine.h framing_state.h"
 	"engines:metrics pages:user/engines/prom.c user/engines/metrics.c"
+	"engines:KV events:user/events/decode.c user/events/unpack.h user/events/sequence.c"
 	"DNS servers:answers:user/engines/dns_answer.c"
 	"administrator:configuration:user/common/config*.c user/common/addr.c"
 )
-units="request hint tenant framing seq prompt hash ladder config metrics"
+units="events_decode events_sequence request hint tenant framing seq prompt hash ladder config metrics"
 
 flags=(-Iinclude -Iuser -I.output -D_GNU_SOURCE -DKVSTEER_VERSION='"coverage"' -std=gnu11 -g -O0
 	-Wno-string-plus-int -fprofile-instr-generate -fcoverage-mapping)
@@ -80,7 +81,8 @@ run() {
 		{ echo "coverage: $name failed" && tail -n 20 "$out/$name.log" && return 1; } >&2
 }
 
-for f in user/lib/*.c user/common/{config*,addr}.c user/engines/{prom,metric*}.c; do
+shopt -s extglob
+for f in user/lib/*.c user/common/{config*,addr}.c user/engines/{prom,metric*}.c user/events/!(follow*).c; do
 	spread compile "$f"
 done
 all_done
@@ -89,10 +91,10 @@ for f in tests/fuzz/fuzz_*.c; do
 	inputs=("tests/fuzz/seeds/${name#fuzz_}")
 	corpus=.output/fuzz/${name#fuzz_}/corpus
 	[ -z "${KV_CORPUS:-}" ] || [ ! -d "$corpus" ] || inputs+=("$corpus")
-	spread run "$name" "$f" -fsanitize=fuzzer -- -runs=0 "${inputs[@]}"
+	spread run "$name" "$f" "$out"/obj/user-events-* -fsanitize=fuzzer -- -runs=0 "${inputs[@]}"
 done
 for u in $units; do
-	spread run "test_$u" "tests/unit/test_$u.c" "$out"/obj/user-{common,engines}-* --
+	spread run "test_$u" "tests/unit/test_$u.c" "$out"/obj/user-{common,engines,events}-* --
 done
 all_done
 $profdata merge -o "$out/all.profdata" "$out"/*.profraw

@@ -391,7 +391,7 @@ followed() {
 @test "clocks that jump: nothing but monotonic time is used" {
 	local found
 	found=$(cd "$KV_ROOT" && grep -rnE 'CLOCK_(REALTIME|TAI)|gettimeofday|[^_a-z]time\((NULL|0|&)|ktime_get_(real|tai|boot)' \
-		user include bpf || true)
+		user include bpf | grep -v '/\* only shown \*/$' || true)
 	[ -z "$found" ] || die "$found"
 	cc -shared -fPIC -O1 -o "$KV_RUN/jump.so" "$KV_TOOLS/jump.c" -ldl
 	kv_stop_gateway

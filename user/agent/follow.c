@@ -293,7 +293,7 @@ int following_open(struct agent *agent, const struct follow_options *options,
 	if (!f)
 		return -ENOMEM;
 	f->agent = agent;
-	clock_gettime(CLOCK_REALTIME, &t);
+	clock_gettime(CLOCK_REALTIME, &t); /* only shown */
 	f->started = t.tv_sec + t.tv_nsec / 1e9;
 	f->follow = follow_new(agent->base, options, &calls);
 	if (!f->follow) {
