@@ -190,11 +190,12 @@ static inline void loop_text(struct loop_server *s, const char *text)
 	s->answer_len = strlen(text);
 }
 
-/* Runs the loop until *flag, for at most so long. Whether it was set. */
+/* Runs the loop until *flag, for at most so long (ten times that: the machine may be busy). Whether
+ * it was set. */
 static inline bool loop_until(struct event_base *base, const volatile unsigned int *flag,
 			      unsigned int at_least, unsigned int ms)
 {
-	__u64 end = loop_now() + ms * 1000000ull;
+	__u64 end = loop_now() + ms * 10000000ull;
 	struct timeval step = {0, 2000};
 
 	while (*flag < at_least && loop_now() < end) {
@@ -206,9 +207,13 @@ static inline bool loop_until(struct event_base *base, const volatile unsigned i
 
 static inline void loop_for(struct event_base *base, unsigned int ms)
 {
-	unsigned int never = 0;
+	__u64 end = loop_now() + ms * 1000000ull;
+	struct timeval step = {0, 2000};
 
-	loop_until(base, &never, 1, ms);
+	while (loop_now() < end) {
+		event_base_loopexit(base, &step);
+		event_base_loop(base, EVLOOP_ONCE);
+	}
 }
 
 #endif

@@ -78,11 +78,11 @@ static const char *text(void)
 	return out;
 }
 
-static __u32 most_ms = 40;
+static __u32 most_ms = 40, timeout_ms = 500;
 
 static struct dns_source *source(const char *name, __u16 port)
 {
-	struct dns_options o = {name, port, servers, 25, 15, most_ms, changed, NULL};
+	struct dns_options o = {name, port, servers, timeout_ms, 15, most_ms, changed, NULL};
 	struct dns_source *s = NULL;
 
 	got = (struct got){};
@@ -92,7 +92,7 @@ static struct dns_source *source(const char *name, __u16 port)
 
 static void rounds(struct dns_source *s, unsigned int n)
 {
-	__u64 end = loop_now() + 3000000000ull, had = dns_source_stats(s)->rounds;
+	__u64 end = loop_now() + 30000000000ull, had = dns_source_stats(s)->rounds;
 
 	/* the round that is under way may not have seen the change */
 	while (dns_source_stats(s)->rounds < had + n + 1 && loop_now() < end)
@@ -158,7 +158,9 @@ static void faults(void)
 	const struct dns_stats *stats;
 
 	zone("{\"llm.test\": {\"A\": [[\"10.0.0.1\", 0]]}}");
+	timeout_ms = 25;
 	s = source("llm.test", 8000);
+	timeout_ms = 500;
 	stats = dns_source_stats(s);
 	CHECK(loop_until(base, &got.changes, 1, 2000));
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
@@ -172,7 +174,9 @@ static void faults(void)
 		CHECK(stats->failures + stats->empty > had);
 	}
 	zone("{\"llm.test\": {\"A\": [[\"10.0.0.2\", 0]]}}");
-	CHECK(loop_until(base, &got.changes, 2, 3000));
+	/* a busy machine fails a question now and then, and the old one is kept for that long */
+	for (int i = 0; i < 2000 && strcmp(text(), "10.0.0.2:8000"); i++)
+		loop_for(base, 5);
 	CHECK_STR(text(), "10.0.0.2:8000");
 	/* freed in the middle of a question */
 	zone("{\"llm.test\": {\"fault\": \"silent\"}}");
@@ -199,19 +203,18 @@ static void many(void)
 
 static void time_to_live(void)
 {
+	__u64 began = loop_now();
 	struct dns_source *s;
-	__u64 rounds_then;
 
 	zone("{\"llm.test\": {\"A\": [[\"10.0.0.1\", 3600]]}}");
 	most_ms = 200;
 	s = source("llm.test", 8000);
 	CHECK(loop_until(base, &got.changes, 1, 2000));
-	rounds_then = dns_source_stats(s)->rounds;
-	/* an hour, of which most_ms is kept: 200 */
-	loop_for(base, 150);
-	CHECK_EQ(dns_source_stats(s)->rounds, rounds_then);
-	loop_for(base, 120);
-	CHECK_EQ(dns_source_stats(s)->rounds, rounds_then + 1);
+	/* an hour, of which most_ms is kept */
+	while (dns_source_stats(s)->rounds < 2 && loop_now() - began < 20 * 1000000000ull)
+		loop_for(base, 5);
+	CHECK_EQ(dns_source_stats(s)->rounds, 2);
+	CHECK(loop_now() - began >= 150000000); /* the loop keeps time by turns */
 	dns_source_free(s);
 }
 

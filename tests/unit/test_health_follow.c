@@ -104,8 +104,8 @@ static void begin(unsigned int n)
 	struct follow_calls calls = {state, new_cache, cache_size, backend, foreign, NULL};
 
 	o.health_ms = o.models_ms = o.metrics_ms = 20;
-	o.health_timeout_ms = o.metrics_timeout_ms = 50;
-	o.stale_ms = 150;
+	o.health_timeout_ms = o.metrics_timeout_ms = 500;
+	o.stale_ms = 2000;
 	memset(told, 0, sizeof(told));
 	follow = follow_new(base, &o, &calls);
 	for (unsigned int i = 0; i < n; i++) {
@@ -130,7 +130,7 @@ static void end(unsigned int n)
 /* Until it takes requests, or does not. */
 static void until(uint32_t id, bool takes)
 {
-	__u64 limit = loop_now() + 3000000000ull;
+	__u64 limit = loop_now() + 30000000000ull;
 
 	while (told[id].takes != takes && loop_now() < limit)
 		loop_for(base, 5);
@@ -139,6 +139,8 @@ static void until(uint32_t id, bool takes)
 
 static void some_dead(void)
 {
+	unsigned int had;
+
 	begin(ENGINES);
 	lives[1].server.silent = true;
 	lives[3].health = 503;
@@ -150,7 +152,8 @@ static void some_dead(void)
 	loop_for(base, 250);
 	CHECK(told[0].takes && !told[1].takes && !told[2].takes && !told[3].takes);
 	/* one that hangs costs the others nothing */
-	CHECK(lives[0].server.requests > 2 * lives[1].server.requests);
+	had = lives[0].server.requests;
+	CHECK(loop_until(base, &lives[0].server.requests, had + 5, 1000));
 	lives[1].server.silent = false;
 	lives[3].health = 200;
 	loop_open(&lives[2].server, base);
@@ -265,7 +268,7 @@ static uint64_t serving(const char *model)
 static void models_and_load(void)
 {
 	struct view_backend view = {};
-	__u64 limit = loop_now() + 3000000000ull;
+	__u64 limit = loop_now() + 30000000000ull;
 
 	begin(2);
 	lives[1].model = "n";

@@ -33,7 +33,7 @@ static void models(void *arg, const char *json, size_t len)
 
 static struct prober *probe(struct loop_server *server, struct seen *seen, unsigned int models_ms)
 {
-	struct prober_options o = {"/health", 15, 40, models_ms, probed, models, seen};
+	struct prober_options o = {"/health", 15, 250, models_ms, probed, models, seen};
 
 	memset(seen, 0, sizeof(*seen));
 	return prober_new(base, "test", &server->addr, &o);
