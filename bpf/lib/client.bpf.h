@@ -67,11 +67,17 @@ KV_INLINE void kv_client_payload(struct kv_pair *pair, const struct kv_packet *p
 	}
 	if (kv_seq_before(p->seq, pair->req_start + pair->head_len) &&
 	    kv_seq_after(end, pair->req_acked)) {
-		s->verdict = KV_V_HEAD;
-		s->head_len = pair->head_len;
-		s->req_len = pair->req_end - pair->req_start;
-		if (p->seq != pair->req_start)
-			s->head_len = 0; /* begins inside the head: cannot be compared */
+		/* A part of it (cut on its way, or the path has become narrower) cannot be
+		 * compared. Should it make another request of it, that request's sender alone
+		 * sees what comes of it: nobody else follows on this upstream. */
+		if (p->seq != pair->req_start ||
+		    kv_seq_before(end, pair->req_start + pair->head_len)) {
+			pair->seen |= KV_SEEN_NO_REUSE;
+		} else {
+			s->verdict = KV_V_HEAD;
+			s->head_len = pair->head_len;
+			s->req_len = pair->req_end - pair->req_start;
+		}
 	}
 	pair->req_sent = kv_seq_max(pair->req_sent, end);
 }
@@ -148,7 +154,7 @@ static __noinline bool kv_head_same(struct __sk_buff *skb, const struct kv_packe
 {
 	struct kv_scratch *scratch = kv_scratch_get();
 
-	return scratch && head_len && kv_parse(skb, p) == KV_LANE_EXPRESS &&
+	return scratch && kv_parse(skb, p) == KV_LANE_EXPRESS &&
 	       scratch->request.head_len == head_len &&
 	       head_len + (__u32)scratch->request.body_len == req_len;
 }
