@@ -154,14 +154,25 @@ static __noinline void kv_client_moved(struct __sk_buff *skb, const struct kv_pa
 	c->path = kv_path_by(skb->ifindex);
 }
 
+/* A TC action, or KV_TO_HOME. */
+KV_INLINE int kv_client_hand(const struct kv_packet *p, __u32 rx)
+{
+	if (!p->payload_len || p->odd || p->flags & KV_RST || !kv_hand_home(p, rx))
+		return KV_TO_HOME;
+	kv_bump(KV_CNT_drop_race);
+	return TC_ACT_SHOT;
+}
+
 static __noinline int kv_client_ingress(struct __sk_buff *skb, struct kv_packet *p, __u32 service)
 {
 	struct kv_client *c = bpf_map_lookup_elem(&kv_clients, &p->key);
 	struct kv_shift s = {};
 	int act;
 
-	if (!c)
-		return p->payload_len && !p->odd ? kv_express(skb, service, 0, 0) : KV_TO_HOME;
+	if (!c) {
+		act = p->payload_len && !p->odd ? kv_express(skb, service, 0, 0) : KV_TO_HOME;
+		return act == KV_TO_HOME ? kv_client_hand(p, 0) : act;
+	}
 	if (p->odd)
 		return kv_drop_odd(p);
 	if (p->flags & KV_SYN && kv_client_syn(skb, p, c))
@@ -186,7 +197,8 @@ static __noinline int kv_client_ingress(struct __sk_buff *skb, struct kv_packet 
 		if (act != KV_TO_HOME)
 			return act;
 	}
-	return kv_client_home(skb, p, &s);
+	act = kv_client_hand(p, s.rx);
+	return act == KV_TO_HOME ? kv_client_home(skb, p, &s) : act;
 }
 
 /* ---- upstreams ---- */

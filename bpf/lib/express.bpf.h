@@ -78,6 +78,35 @@ KV_INLINE void kv_query_from(struct kv_query *q, const struct kv_request *r, __u
 		__builtin_memcpy(q->rungs, r->hint.rungs, sizeof(q->rungs));
 }
 
+/*
+ * A client's byte goes to its home socket or to a backend, never to both: else one request would be
+ * answered twice. A segment may be under way on two CPUs at once, as itself and as its duplicate,
+ * and the home socket gets what is handed to it only some time later. So whoever takes the lock
+ * first marks how far the home socket was given bytes, or lends; the other sees that.
+ *
+ * Nonzero: lent, or lent and returned, since we looked; the segment is to be dropped.
+ */
+static __noinline int kv_hand_home(const struct kv_packet *p, __u32 rx_bypass)
+{
+	struct kv_scratch *scratch = kv_scratch_get();
+	__u32 end = p->seq + p->payload_len;
+	struct kv_client *c;
+	bool lent = false;
+
+	c = scratch ? kv_client_get(scratch, &p->key) : NULL;
+	if (!c)
+		return 0; /* without an entry nobody can lend */
+	bpf_spin_lock(&c->lock);
+	if (kv_tuple_equal(&c->key, &p->key)) {
+		lent = c->state == KV_CLIENT_LENT || c->rx_bypass != rx_bypass;
+		/* Not a forged position far ahead: nothing could be lent for long. */
+		if (!lent && (!c->handed || kv_seq_near(end, c->handed, 0, KV_AHEAD)))
+			c->handed = end ? end : 1;
+	}
+	bpf_spin_unlock(&c->lock);
+	return lent;
+}
+
 /* Pairs the client with a claimed slot, under the lock. -1: another CPU was first. */
 KV_INLINE int kv_express_lend(struct kv_client *c, const struct kv_packet *p,
 			      const struct kv_request *r, __u32 slot, const struct kv_upstream *u,
@@ -91,8 +120,10 @@ KV_INLINE int kv_express_lend(struct kv_client *c, const struct kv_packet *p,
 	int err = -1;
 
 	bpf_spin_lock(&c->lock);
-	if (c->state == KV_CLIENT_HOME && kv_tuple_equal(&c->key, &p->key)) {
+	if (c->state == KV_CLIENT_HOME && kv_tuple_equal(&c->key, &p->key) &&
+	    !(c->handed && kv_seq_after(c->handed, p->seq))) {
 		c->state = KV_CLIENT_LENT;
+		c->handed = 0; /* what comes again of before this is old */
 		c->ifindex = ifindex;
 		c->path = kv_path_by(ifindex);
 		c->last_ns = p->now;

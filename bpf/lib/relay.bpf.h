@@ -122,9 +122,9 @@ static __noinline int kv_from_backend_relay(struct __sk_buff *skb, struct kv_pac
 		return TC_ACT_SHOT;
 	}
 	/* This very segment is the next, and wholly of this response, and the two sides suit each
-	 * other. */
-	if (p->seq != r.upstream->rcv_nxt + u->rx_bypass || keep != p->payload_len ||
-	    p->flags & KV_FIN ||
+	 * other. The next here as well: its duplicate may be on its way to the home socket. */
+	if (p->seq != r.upstream->rcv_nxt + u->rx_bypass || p->seq != before ||
+	    keep != p->payload_len || p->flags & KV_FIN ||
 	    kv_mismatch(client, r.client, key, r.upstream, c->path & KV_PATH_LOCAL,
 			kv_path_by(skb->ifindex)) != KV_CNT_MAX)
 		r.still = 0;

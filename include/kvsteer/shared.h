@@ -13,7 +13,7 @@
 #include "types.h"
 #include "framing.h"
 
-#define KV_SCHEMA 2
+#define KV_SCHEMA 3
 #define KV_MAGIC 0x6b767374 /* "kvst" */
 
 #define KV_MAX_SERVICES 16
@@ -296,6 +296,8 @@ struct kv_client {
 	__u32 ifindex; /* where its packets come from and go to */
 	__u32 path;    /* KV_PATH_* */
 	__u32 service;
+	__u32 handed; /* wire position up to which bytes were handed to the home socket; 0: none */
+	__u32 zero;
 	__u64 last_ns;
 	struct kv_pair pair;
 };

@@ -164,6 +164,16 @@ static void refuse(const char *text, __u32 len)
 		}
 }
 
+/* As if what was handed to the home socket had never been. */
+static void unhand(void)
+{
+	struct kv_client c = client_entry();
+
+	CHECK(c.handed);
+	c.handed = 0;
+	gw_client_set(&c.key, &c);
+}
+
 #define REFUSED(text, why)                                                                         \
 	do {                                                                                       \
 		refuse(text, LEN(text));                                                           \
@@ -187,6 +197,7 @@ static void test_refused_by_head(void)
 	REFUSED(GET "x", agent_pipelined);
 	REFUSED(large, agent_too_large);
 	gw.services[SERVICE].body_limit = 100001;
+	unhand();
 	ASK(0, large, LEN(large));
 
 	/* whole in the packet, but not in one segment of the wire */
@@ -195,6 +206,7 @@ static void test_refused_by_head(void)
 	gw_ingress_gso(&p, LEN(GET) - 1);
 	CHECK_EQ(gw.verdict, VERDICT_OK);
 	COUNTED(N(agent_head_split, 1));
+	unhand();
 	gw_ingress_gso(&p, LEN(GET));
 	CHECK(reached(&flow.u[0]));
 	COUNTED(LENT(LEN(GET)));
@@ -219,6 +231,34 @@ static void test_refused_by_state(void)
 	refuse(GET, LEN(GET));
 	COUNTED(N(agent_no_upstream, 1), N(upstream_stale, 2));
 	CHECK_EQ(gw_events(), 2);
+}
+
+/* A request and its duplicate, on two CPUs at once. The first is on its way to the home socket,
+ * which does not know it yet; or it has been lent, and even returned, since the second was looked
+ * at. No one request is answered twice. */
+static void test_duplicate(void)
+{
+	struct kv_client c;
+
+	flow_begin();
+	gw.backends[BACKEND].idle[0] = 0;
+	REFUSED(GET, agent_no_upstream);
+	gw.backends[BACKEND].idle[0] = BIT(0) | BIT(1);
+	refuse(GET, LEN(GET));
+	COUNTED(N(lend_raced, 1), N(decisions, 1));
+	refuse(GET GET, LEN(GET GET)); /* coalesced with the next */
+	COUNTED(N(agent_pipelined, 1));
+	/* the agent is done with it, and no home socket would take these bytes again */
+	c = client_entry();
+	CHECK_EQ(c.handed, flow.c.seq + LEN(GET GET));
+	/* a position from far ahead keeps nothing from being lent later */
+	c.state = KV_CLIENT_AGENT;
+	c.handed = flow.c.seq;
+	gw_client_set(&c.key, &c);
+	flow.c.seq += 1u << 30;
+	refuse(GET, LEN(GET));
+	flow.c.seq -= 1u << 30;
+	CHECK_EQ(client_entry().handed, flow.c.seq);
 }
 
 static void test_clients_full(void)
@@ -329,6 +369,7 @@ static void test_busy_home(void)
 	refuse(GET, LEN(GET));
 	COUNTED();
 	NEED(read(flow.c.home, much, 1) == 1);
+	unhand();
 	ASK(0, GET, LEN(GET));
 	COUNTED(LENT(LEN(GET)));
 
@@ -399,6 +440,7 @@ int main(void)
 		{"stale upstream", test_stale_upstream},
 		{"refused by its head", test_refused_by_head},
 		{"refused by the state of things", test_refused_by_state},
+		{"a duplicate of what the home socket gets", test_duplicate},
 		{"refused: client table full", test_clients_full},
 		{"refused: options mismatch", test_options_mismatch},
 		{"neither side has options", test_no_options},
