@@ -9,9 +9,9 @@ load lib
 load impair
 
 KV_TIMES=$([ "${KV_SOAK:-}" = 1 ] && echo 10 || echo 1)
-# What is lost is sent again after 5, 10, 20, … ms: TCP itself takes this long after 11 losses in
-# a row.
-KV_PATIENCE=15
+# What is lost is sent again after 5, 10, 20, … ms. But an upstream has been through losses, and its
+# engine's RTO may have grown to seconds; closed windows are probed after 1, 2, 4, 8 times that.
+KV_PATIENCE=60
 
 setup_file() {
 	kv_up 2 2
