@@ -120,7 +120,8 @@ struct build {
 	struct kv_extra extras[64];
 };
 
-static inline void build_apply(struct kv_index *ix, int id, struct build *b)
+/* Without what is left over: as between two events of one message. */
+static inline void build_step(struct kv_index *ix, int id, struct build *b)
 {
 	struct kv_index_apply a;
 
@@ -136,6 +137,11 @@ static inline void build_apply(struct kv_index *ix, int id, struct build *b)
 	kv_index_begin(&a, id, &b->batch);
 	while (!kv_index_step(ix, &a, 3))
 		;
+}
+
+static inline void build_apply(struct kv_index *ix, int id, struct build *b)
+{
+	build_step(ix, id, b);
 	while (!kv_index_work(ix, 5))
 		;
 }

@@ -246,6 +246,36 @@ static void life(void)
 		CHECK(!w.complete[1]);
 	}
 
+	TEST("orphans about to be adopted keep their memory: what comes behind them is refused")
+	{
+		struct kv_index_limits limits = KV_INDEX_LIMITS;
+
+		limits.max_orphan_bytes = 64 << 10;
+		open_with(limits);
+		id = add(1, 0, 16);
+		kv_index_complete(w.ix, id);
+		for (int i = 0; i < 100; i++)
+			store(id, 1000 + i, 1, 7, 7, 16);
+		kv_index_stats(w.ix, id, &stats);
+		CHECK(stats.orphans_dropped > 0 && stats.orphans_dropped < 100);
+		other = kv_index_held(w.ix, id);
+		begin(KV_EVENT_STORED, 7, 1);
+		with_tokens(0, 6, 16);
+		build_step(w.ix, id, &b); /* their parent: all are ready */
+		begin(KV_EVENT_STORED, 2000, 1);
+		with_tokens(1999, 6, 16);
+		build_step(w.ix, id, &b);
+		CHECK_EQ(kv_index_held(w.ix, id), other + 1); /* no entry without its orphan */
+		while (!kv_index_work(w.ix, 5))
+			;
+		CHECK_EQ(w.n_told, 2);
+		CHECK(!w.complete[1]);
+		kv_index_stats(w.ix, id, &stats);
+		CHECK_EQ(stats.adopted, other);
+		store(id, 2000, 1, 1999, 6, 16);
+		CHECK_EQ(kv_index_held(w.ix, id), other + 2);
+	}
+
 	TEST("references are counted; tiers have weights; an offloaded block stays")
 	{
 		open_index();

@@ -248,10 +248,8 @@ static int begin_store(struct kv_index *ix, struct kv_index_apply *a,
 		return STORE;
 	}
 	parent = index_find(ix, a->id, e->parent);
-	if (!parent || parent->state & KV_ENTRY_ORPHAN) {
-		orphan_keep(ix, a->id, r, e->parent);
-		return ORPHAN;
-	}
+	if (!parent || parent->state & KV_ENTRY_ORPHAN)
+		return orphan_keep(ix, a->id, r, e->parent) ? ORPHAN : NEXT;
 	if (parent->depth > DEPTH_MAX || !index_run_behind(ix, a->id, r, parent)) {
 		engine->stats.unfit += r->n;
 		index_incomplete(ix, a->id);

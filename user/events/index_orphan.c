@@ -40,7 +40,16 @@ static void drop_oldest(struct kv_index *ix, struct engine *engine)
 	discard(ix, o, true);
 }
 
-void orphan_keep(struct kv_index *ix, int id, const struct kv_index_run *r, uint64_t parent)
+/* Until an engine's have no more than that. False: what is left is about to be adopted, and is
+ * counted until then. */
+static bool make_room(struct kv_index *ix, struct engine *engine, size_t most)
+{
+	while (engine->orphan_bytes > most && !TAILQ_EMPTY(&engine->orphans))
+		drop_oldest(ix, engine);
+	return engine->orphan_bytes <= most;
+}
+
+bool orphan_keep(struct kv_index *ix, int id, const struct kv_index_run *r, uint64_t parent)
 {
 	struct engine *engine = ix->engines[id];
 	size_t hashes = r->n * sizeof(*r->hashes), extras = r->n_extras * sizeof(*r->extras);
@@ -48,15 +57,15 @@ void orphan_keep(struct kv_index *ix, int id, const struct kv_index_run *r, uint
 	size_t bytes = sizeof(struct orphan) + hashes + extras + tokens;
 	size_t share = ix->limits.max_orphan_bytes /
 		       (ix->n_used > FEWEST_SHARES ? ix->n_used : FEWEST_SHARES);
-	struct orphan *o = r->n <= BLOCKS_MAX && bytes <= share ? malloc(bytes) : NULL;
+	struct orphan *o = NULL;
 
+	if (r->n <= BLOCKS_MAX && bytes <= share && make_room(ix, engine, share - bytes))
+		o = malloc(bytes);
 	if (!o) {
 		engine->stats.orphans_dropped += r->n;
 		index_incomplete(ix, id);
-		return;
+		return false;
 	}
-	while (engine->orphan_bytes + bytes > share)
-		drop_oldest(ix, engine);
 	o->parent = parent;
 	o->id = id;
 	o->bytes = bytes;
@@ -70,6 +79,7 @@ void orphan_keep(struct kv_index *ix, int id, const struct kv_index_run *r, uint
 	ix->orphan_bytes += bytes;
 	TAILQ_INSERT_TAIL(&engine->orphans, o, link);
 	LIST_INSERT_HEAD(bucket(ix, id, parent), o, wait);
+	return true;
 }
 
 void orphan_wake(struct kv_index *ix, int id, const struct kv_entry *e)

@@ -79,7 +79,8 @@ uint32_t index_run_blocks(struct kv_index *ix, int id, struct kv_index_run *r, b
 void index_run_orphan(struct kv_index *ix, int id, struct kv_index_run *r);
 
 /* index_orphan.c */
-void orphan_keep(struct kv_index *ix, int id, const struct kv_index_run *r, uint64_t parent);
+/* False: there is no room for it. */
+bool orphan_keep(struct kv_index *ix, int id, const struct kv_index_run *r, uint64_t parent);
 /* Those who waited for that entry, which now has a key or is a page. */
 void orphan_wake(struct kv_index *ix, int id, const struct kv_entry *e);
 uint32_t orphan_adopt(struct kv_index *ix, uint32_t blocks);
