@@ -170,7 +170,7 @@ $(OUT)/fuzz/%.o: %.c
 $(OUT)/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(FUZZ_O)
 	$(call msg,FUZZ,$@)
 	$(Q)$(CLANG) $(FUZZFLAGS) -fsanitize=fuzzer -MF $@.d -MT $@ $(filter %.c %.o,$^) -o $@ $(LDLIBS)
-$(OUT)/fuzz/fuzz_events: $(filter-out user/events/follow%,$(call srcs,user/events))
+$(OUT)/fuzz/fuzz_events: $(filter-out user/events/follow% user/events/frames%,$(call srcs,user/events))
 
 ## demo: the main job on a real trace: clients, gateway and engines in namespaces (root)
 demo:

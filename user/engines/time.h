@@ -4,17 +4,10 @@
 
 #include <event2/util.h>
 #include <stdint.h>
-#include <time.h>
+
+#include "common/clock.h"
 
 #define MS_NS 1000000ull
-
-static inline uint64_t monotonic_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000ull + t.tv_nsec;
-}
 
 static inline struct timeval ms_timeval(uint64_t ms)
 {

@@ -28,7 +28,7 @@ static void source_free(struct source *s)
 		zmq_close(s->monitor);
 	}
 	if (s->feed)
-		feed_put(s->feed);
+		feed_leave(s);
 	if (s->id >= 0)
 		kv_index_remove(s->follow->index, s->id);
 	free(s->name);
@@ -45,16 +45,15 @@ static char *copy(const char *text)
 /* A replay endpoint is first connected to when a replay is needed: too late to say it is none. */
 static int check_replay(struct kv_follow *f, const char *endpoint)
 {
-	void *socket = endpoint ? zmq_socket(f->zmq, ZMQ_DEALER) : NULL;
-	int err = 0;
+	void *socket;
+	int err;
 
 	if (!endpoint)
 		return 0;
+	socket = feed_socket(f, ZMQ_DEALER, f->limits.replay_queue);
 	if (!socket)
 		return -errno;
-	feed_set(socket, ZMQ_LINGER, 0);
-	if (zmq_connect(socket, endpoint))
-		err = -errno;
+	err = zmq_connect(socket, endpoint) ? -errno : 0;
 	zmq_close(socket);
 	return err;
 }
@@ -80,11 +79,12 @@ static int source_new(struct kv_follow *f, const struct kv_follow_source *config
 	s->decode = kv_decode_new();
 	err = s->name && s->decode ? check_replay(f, config->replay) : -ENOMEM;
 	if (!err)
-		err = feed_get(f, config, &s->feed);
+		err = feed_join(s, config);
 	if (!err && !config->bind) {
 		s->monitor = feed_monitor(f, s->feed->sub);
-		s->down_ns = follow_now();
-		if (zmq_connect(s->feed->sub, config->endpoint))
+		s->down_ns = monotonic_ns();
+		/* Connected once it is watched. */
+		if (!s->monitor || zmq_connect(s->feed->sub, config->endpoint))
 			err = -errno;
 	}
 	if (!err) {
@@ -97,7 +97,7 @@ static int source_new(struct kv_follow *f, const struct kv_follow_source *config
 	}
 	/* Whoever connects to us may have been at work for long. */
 	if (config->bind)
-		kv_sequence_connected(&s->sequence, follow_now());
+		kv_sequence_connected(&s->sequence, monotonic_ns());
 	*ret = s;
 	return 0;
 }
@@ -110,6 +110,17 @@ static struct source *source_find(struct kv_follow *f, const char *name)
 		if (!strcmp(s->name, name))
 			return s;
 	return NULL;
+}
+
+void follow_say(struct kv_follow *f, uint64_t *said_ns, const char *source, enum kv_problem what,
+		const char *text)
+{
+	uint64_t now = monotonic_ns();
+
+	if (!f->problem || (*said_ns && now - *said_ns < f->limits.problem_ns))
+		return;
+	*said_ns = now;
+	f->problem(f->ctx, source, what, text);
 }
 
 /* ---- the thread ---------------------------------------------------------------------- */
@@ -174,7 +185,7 @@ static void obey(struct kv_follow *f)
 
 static void wait_for(struct kv_follow *f, bool busy, uint64_t until)
 {
-	uint64_t now = follow_now(), count;
+	uint64_t now = monotonic_ns(), count;
 	long ms = busy || until <= now ? 0 : IDLE_MS;
 	struct source *s;
 	struct feed *feed;
@@ -188,7 +199,7 @@ static void wait_for(struct kv_follow *f, bool busy, uint64_t until)
 	items = alloca(max * sizeof(*items));
 	items[0] = (zmq_pollitem_t){.fd = f->wake, .events = ZMQ_POLLIN};
 	LIST_FOREACH(feed, &f->feeds, link)
-	if (!feed_busy(f, feed))
+	if (!feed_busy(feed))
 		items[n++] = (zmq_pollitem_t){.socket = feed->sub, .events = ZMQ_POLLIN};
 	TAILQ_FOREACH (s, &f->sources, link) {
 		if (s->monitor)
@@ -212,9 +223,9 @@ static bool turn(struct kv_follow *f, uint64_t *ret_until)
 	struct source *s;
 
 	LIST_FOREACH(feed, &f->feeds, link)
-	if (!feed_busy(f, feed))
+	if (!feed_busy(feed))
 		feed_receive(f, feed);
-	now = follow_now();
+	now = monotonic_ns();
 	*ret_until = UINT64_MAX;
 	TAILQ_FOREACH (s, &f->sources, link) {
 		source_monitor(s);
@@ -239,9 +250,9 @@ static void *work(void *arg)
 	while (!__atomic_load_n(&f->stop, __ATOMIC_ACQUIRE)) {
 		wait_for(f, busy, until);
 		obey(f);
-		if (follow_now() - shown > SHOW_NS) {
+		if (monotonic_ns() - shown > SHOW_NS) {
 			show(f);
-			shown = follow_now();
+			shown = monotonic_ns();
 		}
 		busy = turn(f, &until);
 	}

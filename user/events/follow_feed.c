@@ -19,14 +19,25 @@ int feed_set(void *socket, int option, int value)
 	return zmq_setsockopt(socket, option, &value, sizeof(value)) ? -errno : 0;
 }
 
+void *feed_socket(struct kv_follow *f, int type, int queue)
+{
+	int64_t most = f->limits.message_bytes;
+	void *socket = zmq_socket(f->zmq, type);
+
+	if (!socket)
+		return NULL;
+	feed_set(socket, ZMQ_LINGER, 0);
+	feed_set(socket, ZMQ_IPV6, 1);
+	feed_set(socket, ZMQ_RCVHWM, queue);
+	zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &most, sizeof(most));
+	return socket;
+}
+
 static void *subscriber(struct kv_follow *f, const char *topic)
 {
 	const struct {
 		int option, value;
 	} options[] = {
-		{ZMQ_LINGER, 0},
-		{ZMQ_IPV6, 1},
-		{ZMQ_RCVHWM, f->limits.queue},
 		{ZMQ_RECONNECT_IVL, RECONNECT_MS},
 		{ZMQ_RECONNECT_IVL_MAX, RECONNECT_MAX_MS},
 		{ZMQ_CONNECT_TIMEOUT, CONNECT_MS},
@@ -37,14 +48,12 @@ static void *subscriber(struct kv_follow *f, const char *topic)
 		{ZMQ_TCP_KEEPALIVE_INTVL, 10},
 		{ZMQ_TCP_KEEPALIVE_CNT, 3},
 	};
-	int64_t most = f->limits.message_bytes;
-	void *sub = zmq_socket(f->zmq, ZMQ_SUB);
+	void *sub = feed_socket(f, ZMQ_SUB, f->limits.queue);
 
 	if (!sub)
 		return NULL;
 	for (size_t i = 0; i < sizeof(options) / sizeof(*options); i++)
 		feed_set(sub, options[i].option, options[i].value);
-	zmq_setsockopt(sub, ZMQ_MAXMSGSIZE, &most, sizeof(most));
 	zmq_setsockopt(sub, ZMQ_SUBSCRIBE, topic ? topic : "", topic ? strlen(topic) : 0);
 	return sub;
 }
@@ -71,9 +80,12 @@ void *feed_monitor(struct kv_follow *f, void *sub)
 	return NULL;
 }
 
-void feed_put(struct feed *feed)
+void feed_leave(struct source *s)
 {
-	if (--feed->users)
+	struct feed *feed = s->feed;
+
+	TAILQ_REMOVE(&feed->sources, s, feed_link);
+	if (!TAILQ_EMPTY(&feed->sources))
 		return;
 	LIST_REMOVE(feed, link);
 	if (feed->sub)
@@ -82,39 +94,48 @@ void feed_put(struct feed *feed)
 	free(feed);
 }
 
-int feed_get(struct kv_follow *f, const struct kv_follow_source *config, struct feed **ret)
+static struct feed *bound(struct kv_follow *f, const char *endpoint)
 {
 	struct feed *feed;
-	int err;
 
 	LIST_FOREACH(feed, &f->feeds, link)
-	{
-		if (config->bind && feed->bind && !strcmp(feed->endpoint, config->endpoint)) {
-			feed->users++;
-			*ret = feed;
-			return 0;
-		}
-	}
-	feed = calloc(1, sizeof(*feed));
+	if (feed->bind && !strcmp(feed->endpoint, endpoint))
+		return feed;
+	return NULL;
+}
+
+static struct feed *feed_new(struct kv_follow *f, const struct kv_follow_source *config)
+{
+	struct feed *feed = calloc(1, sizeof(*feed));
+
 	if (!feed)
-		return -ENOMEM;
-	feed->users = 1;
+		return NULL;
+	TAILQ_INIT(&feed->sources);
+	LIST_INSERT_HEAD(&f->feeds, feed, link);
 	feed->bind = config->bind;
 	feed->endpoint = strdup(config->endpoint);
 	feed->sub = subscriber(f, config->topic);
-	if (!feed->endpoint || !feed->sub) {
-		err = -ENOMEM;
-	} else if (config->bind) {
-		err = zmq_bind(feed->sub, config->endpoint) ? -errno : 0;
-	} else {
-		err = 0; /* connected once it is watched */
-	}
-	LIST_INSERT_HEAD(&f->feeds, feed, link);
-	if (err)
-		feed_put(feed);
-	else
-		*ret = feed;
-	return err;
+	return feed;
+}
+
+int feed_join(struct source *s, const struct kv_follow_source *config)
+{
+	struct feed *feed = config->bind ? bound(s->follow, config->endpoint) : NULL;
+	bool new = !feed;
+
+	if (new)
+		feed = feed_new(s->follow, config);
+	if (!feed)
+		return -ENOMEM;
+	s->feed = feed;
+	TAILQ_INSERT_TAIL(&feed->sources, s, feed_link);
+	if (!feed->sub)
+		return -errno;
+	if (!feed->endpoint)
+		return -ENOMEM;
+	if (new && feed->bind && zmq_bind(feed->sub, feed->endpoint))
+		return -errno;
+	return 0;
 }
 
 /* kv@POD@MODEL; the model's name may hold an @. Any other topic is the pod. */
@@ -132,33 +153,19 @@ static bool topic_is(zmq_msg_t *topic, const char *pod)
 	return (size_t)(end - p) == strlen(pod) && !memcmp(p, pod, end - p);
 }
 
-static struct source *whose(struct kv_follow *f, struct feed *feed, struct frames *m)
+static struct source *whose(struct feed *feed, struct frames *m)
 {
 	struct source *s;
 
-	TAILQ_FOREACH (s, &f->sources, link)
-		if (s->feed == feed && (!s->pod || (m->n && topic_is(&m->part[0], s->pod))))
+	TAILQ_FOREACH (s, &feed->sources, feed_link)
+		if (!s->pod || topic_is(&m->part[0], s->pod))
 			return s;
 	return NULL;
-}
-
-static void stranger(struct kv_follow *f)
-{
-	uint64_t now = follow_now();
-
-	f->strangers++;
-	if (!f->problem ||
-	    (f->stranger_said_ns && now - f->stranger_said_ns < f->limits.problem_ns))
-		return;
-	f->stranger_said_ns = now;
-	f->problem(f->ctx, NULL, KV_PROBLEM_STRANGER,
-		   "events with a topic that names no engine of the configuration");
 }
 
 void feed_receive(struct kv_follow *f, struct feed *feed)
 {
 	struct frames m;
-
 	size_t bytes = 0;
 
 	for (int i = 0; i < LIVE_MESSAGES && bytes < LIVE_BYTES; i++) {
@@ -168,10 +175,11 @@ void feed_receive(struct kv_follow *f, struct feed *feed)
 		if (frames_receive(feed->sub, &m) <= 0)
 			break;
 		bytes += zmq_msg_size(&m.part[m.n - 1]);
-		s = whose(f, feed, &m);
-
+		s = whose(feed, &m);
 		if (!s) {
-			stranger(f);
+			f->strangers++;
+			follow_say(f, &f->stranger_said_ns, NULL, KV_PROBLEM_STRANGER,
+				   "events with a topic that names no engine of the configuration");
 		} else if (m.n != 3 || !frames_seq(&m, &seq) || !zmq_msg_size(&m.part[2])) {
 			s->stats.bad_frames++;
 			source_say(s, KV_PROBLEM_FRAMES,
@@ -183,12 +191,12 @@ void feed_receive(struct kv_follow *f, struct feed *feed)
 	}
 }
 
-bool feed_busy(struct kv_follow *f, struct feed *feed)
+bool feed_busy(struct feed *feed)
 {
 	struct source *s;
 
-	TAILQ_FOREACH (s, &f->sources, link)
-		if (s->feed == feed && !STAILQ_EMPTY(&s->tasks))
+	TAILQ_FOREACH (s, &feed->sources, feed_link)
+		if (!STAILQ_EMPTY(&s->tasks))
 			return true;
 	return false;
 }

@@ -6,7 +6,9 @@
 #include <sys/queue.h>
 #include <zmq.h>
 
+#include "common/clock.h"
 #include "events/follow.h"
+#include "events/frames.h"
 
 struct command;
 
@@ -25,11 +27,12 @@ struct feed {
 	void *sub;
 	char *endpoint;
 	bool bind;
-	int users;
+	TAILQ_HEAD(, source) sources;
 };
 
 struct source {
 	TAILQ_ENTRY(source) link;
+	TAILQ_ENTRY(source) feed_link;
 	struct kv_follow *follow;
 	char *name, *pod, *replay_endpoint;
 	struct feed *feed;
@@ -77,7 +80,10 @@ struct command {
 	int result;
 };
 
-uint64_t follow_now(void);
+/* A line for the log, unless the last of its kind was said a moment ago. source: as in
+ * kv_problem_fn. */
+void follow_say(struct kv_follow *f, uint64_t *said_ns, const char *source, enum kv_problem what,
+		const char *text);
 
 /* follow_source.c: in the thread */
 extern const struct kv_sequence_ops source_ops;
@@ -96,28 +102,17 @@ void source_show(struct source *s);
 
 /* follow_feed.c: in the thread */
 int feed_set(void *socket, int option, int value);
-/* The socket for that endpoint: sources that share a bound one share it. It is not connected yet.
- */
-int feed_get(struct kv_follow *f, const struct kv_follow_source *config, struct feed **ret);
-void feed_put(struct feed *feed);
+/* NULL: errno says why. queue: messages. */
+void *feed_socket(struct kv_follow *f, int type, int queue);
+/* s->feed, the socket for that endpoint: sources that share a bound one share it. It is not
+ * connected yet. */
+int feed_join(struct source *s, const struct kv_follow_source *config);
+void feed_leave(struct source *s);
 /* Says when the connection stands, and when it ends. */
 void *feed_monitor(struct kv_follow *f, void *sub);
 /* A bound socket waits for the slowest of those who share it. */
-bool feed_busy(struct kv_follow *f, struct feed *feed);
+bool feed_busy(struct feed *feed);
 /* Hands some messages to their sources. */
 void feed_receive(struct kv_follow *f, struct feed *feed);
-
-/* follow_frames.c */
-#define FRAMES_MAX 4
-struct frames {
-	zmq_msg_t part[FRAMES_MAX];
-	int n;
-	bool more; /* there were more than that */
-};
-/* 1: a message, 0: none there, or -errno. */
-int frames_receive(void *socket, struct frames *f);
-void frames_close(struct frames *f);
-/* Last but one: the number, big-endian, last: the payload. */
-bool frames_seq(struct frames *f, uint64_t *ret);
 
 #endif

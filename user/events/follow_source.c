@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -16,23 +15,9 @@
 #define APPLY_BLOCKS 64	   /* … this */
 #define REPLAY_MESSAGES 64
 
-uint64_t follow_now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000ull + t.tv_nsec;
-}
-
 void source_say(struct source *s, enum kv_problem what, const char *text)
 {
-	uint64_t now = follow_now();
-
-	if (!s->follow->problem ||
-	    (s->said_ns[what] && now - s->said_ns[what] < s->follow->limits.problem_ns))
-		return;
-	s->said_ns[what] = now;
-	s->follow->problem(s->follow->ctx, s->name, what, text);
+	follow_say(s->follow, &s->said_ns[what], s->name, what, text);
 }
 
 /* ---- the sequence's orders ----------------------------------------------------------- */
@@ -79,20 +64,12 @@ static void op_stop(void *ctx)
 static void op_ask(void *ctx, uint64_t from)
 {
 	struct source *s = ctx;
-	int linger = 0, queue = s->follow->limits.replay_queue, ipv6 = 1;
-	int64_t most = s->follow->limits.message_bytes;
 	uint64_t seq = htobe64(from);
 
 	op_stop(s);
-	s->replay = zmq_socket(s->follow->zmq, ZMQ_DEALER);
-	if (!s->replay)
+	s->replay = feed_socket(s->follow, ZMQ_DEALER, s->follow->limits.replay_queue);
+	if (!s->replay || zmq_connect(s->replay, s->replay_endpoint))
 		return; /* times out */
-	zmq_setsockopt(s->replay, ZMQ_LINGER, &linger, sizeof(linger));
-	zmq_setsockopt(s->replay, ZMQ_RCVHWM, &queue, sizeof(queue));
-	zmq_setsockopt(s->replay, ZMQ_MAXMSGSIZE, &most, sizeof(most));
-	zmq_setsockopt(s->replay, ZMQ_IPV6, &ipv6, sizeof(ipv6));
-	if (zmq_connect(s->replay, s->replay_endpoint))
-		return;
 	/* A delimiter before the number, as REQ would have it. */
 	zmq_send(s->replay, "", 0, ZMQ_SNDMORE | ZMQ_DONTWAIT);
 	zmq_send(s->replay, &seq, sizeof(seq), ZMQ_DONTWAIT);
@@ -145,7 +122,7 @@ static bool message_of(struct source *s, uint64_t seq, zmq_msg_t *payload, struc
 
 void source_live(struct source *s, uint64_t seq, zmq_msg_t *payload)
 {
-	uint64_t now = follow_now();
+	uint64_t now = monotonic_ns();
 	struct kv_message m;
 
 	if (!message_of(s, seq, payload, &m))
@@ -161,7 +138,7 @@ void source_replay(struct source *s)
 
 	for (int i = 0; i < REPLAY_MESSAGES && s->replay && frames_receive(s->replay, &f) > 0;
 	     i++) {
-		uint64_t now = follow_now();
+		uint64_t now = monotonic_ns();
 		struct kv_message m;
 
 		if (!frames_seq(&f, &seq)) {
@@ -192,11 +169,11 @@ void source_monitor(struct source *s)
 		case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:
 			s->stats.connects++;
 			s->down_ns = 0;
-			kv_sequence_connected(&s->sequence, follow_now());
+			kv_sequence_connected(&s->sequence, monotonic_ns());
 			break;
 		case ZMQ_EVENT_DISCONNECTED:
 			s->stats.disconnects++;
-			s->down_ns = s->down_ns ? s->down_ns : follow_now();
+			s->down_ns = s->down_ns ? s->down_ns : monotonic_ns();
 			source_say(s, KV_PROBLEM_PEER, "the connection ended; trying again");
 			break;
 		case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL:
@@ -306,11 +283,11 @@ static void work_task(struct source *s)
 
 bool source_work(struct source *s)
 {
-	uint64_t end = follow_now() + SHARE_NS;
+	uint64_t end = monotonic_ns() + SHARE_NS;
 
 	while (!STAILQ_EMPTY(&s->tasks)) {
 		work_task(s);
-		if (follow_now() > end)
+		if (monotonic_ns() > end)
 			break;
 	}
 	return !STAILQ_EMPTY(&s->tasks);

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Messages of several frames. */
 #include <endian.h>
 #include <errno.h>
 #include <string.h>
 
-#include "events/follow_private.h"
+#include "events/frames.h"
 
 int frames_receive(void *socket, struct frames *f)
 {
