@@ -11,6 +11,8 @@
 #define INDEX_BLOCKS 256
 #define SHOW_NS 100000000ull
 #define IDLE_MS 100
+/* Subscriber, both ends of its monitor, replay. libzmq's own bound is 1,023 in all. */
+#define SOCKETS_EACH 4
 
 /* ---- sources ------------------------------------------------------------------------- */
 
@@ -285,6 +287,8 @@ struct kv_follow *kv_follow_new(const struct kv_follow_limits *limits,
 	pthread_cond_init(&f->obeyed, NULL);
 	f->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	f->zmq = zmq_ctx_new();
+	if (f->zmq)
+		zmq_ctx_set(f->zmq, ZMQ_MAX_SOCKETS, SOCKETS_EACH * KV_INDEX_ENGINES);
 	f->index = kv_index_new(&limits->index, sink, ctx);
 	if (f->wake >= 0 && f->zmq && f->index && !pthread_create(&f->thread, NULL, work, f)) {
 		f->running = true;
