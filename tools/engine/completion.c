@@ -240,9 +240,9 @@ static void hash_prompts(struct answer *a, const struct ask *ask)
 		a->tokens = malloc((size_t)total * block + 1);
 		if (ask->model && strcmp(ask->model, a->engine->opt->model))
 			a->lora = strdup(ask->model);
+		if (ask->salt)
+			a->salt = strdup(ask->salt);
 	}
-	if (ask->salt)
-		a->salt = strdup(ask->salt);
 	if (!a->n_blocks || !a->hashes || (a->engine->events && !a->tokens))
 		exit(1);
 	for (uint32_t k = 0; k < a->n_prompts; k++) {

@@ -9,6 +9,7 @@
 
 #include "engine.h"
 #include "events.h"
+#include "events/frames.h"
 
 #define POLL_MS 10 /* of the replay socket; vLLM's publisher looks every 100 ms */
 
@@ -61,8 +62,7 @@ int events_config(const char *json, size_t n, struct events_config *ret, const c
 
 	*ret = (struct events_config){0};
 	*ret_why = "endpoint, replay_endpoint, topic, form, replay, hashes, buffer_steps or "
-		   "dp_rank is "
-		   "wrong";
+		   "dp_rank is wrong";
 	ok = yyjson_is_obj(root) &&
 	     text_of(yyjson_obj_get(root, "endpoint"), ret->endpoint, sizeof(ret->endpoint)) &&
 	     ret->endpoint[0] &&
@@ -115,32 +115,32 @@ static void answer_replay(struct events *ev, zmq_msg_t *who, uint64_t from)
 static void poll_replays(evutil_socket_t fd, short what, void *arg)
 {
 	struct events *ev = arg;
+	struct frames f;
+	uint64_t from;
 
 	(void)fd;
 	(void)what;
-	for (;;) {
-		zmq_msg_t part[3];
-		uint64_t from = 0;
-		int n = 0, more = 1;
-
-		while (more) {
-			zmq_msg_t *m = &part[n < 3 ? n : 2];
-
-			if (n > 2)
-				zmq_msg_close(m);
-			zmq_msg_init(m);
-			if (zmq_msg_recv(m, ev->router, ZMQ_DONTWAIT) < 0)
-				return;
-			more = zmq_msg_more(m);
-			n++;
+	while (frames_receive(ev->router, &f) > 0) {
+		if (f.n == 3 && zmq_msg_size(&f.part[2]) == sizeof(from)) {
+			memcpy(&from, zmq_msg_data(&f.part[2]), sizeof(from));
+			answer_replay(ev, &f.part[0], be64toh(from));
 		}
-		if (n == 3 && zmq_msg_size(&part[2]) == sizeof(from)) {
-			memcpy(&from, zmq_msg_data(&part[2]), sizeof(from));
-			answer_replay(ev, &part[0], be64toh(from));
-		}
-		for (int i = 0; i < n && i < 3; i++)
-			zmq_msg_close(&part[i]);
+		frames_close(&f);
 	}
+}
+
+/* Goes out with the next stored. */
+static void evicted(void *ctx, uint64_t hash)
+{
+	struct events *ev = ctx;
+
+	if (ev->n_evicted == ev->evicted_capacity) {
+		ev->evicted_capacity = ev->evicted_capacity ? 2 * ev->evicted_capacity : 64;
+		ev->evicted = reallocarray(ev->evicted, ev->evicted_capacity, sizeof(hash));
+		if (!ev->evicted)
+			exit(1);
+	}
+	ev->evicted[ev->n_evicted++] = hash;
 }
 
 int events_start(struct engine *e, const struct events_config *config, const char **ret_why)
@@ -176,6 +176,7 @@ int events_start(struct engine *e, const struct events_config *config, const cha
 		event_assign(&ev->timer, e->base, -1, EV_PERSIST, poll_replays, ev);
 		event_add(&ev->timer, &every);
 	}
+	cache_watch(e->cache, evicted, ev);
 	e->events = ev;
 	return 0;
 }
@@ -214,19 +215,6 @@ static void batch_out(struct events *ev, const struct events_batch *batch)
 	} else {
 		publish(ev, b->data, b->size);
 	}
-}
-
-void events_evicted(struct engine *e, uint64_t hash)
-{
-	struct events *ev = e->events;
-
-	if (ev->n_evicted == ev->evicted_capacity) {
-		ev->evicted_capacity = ev->evicted_capacity ? 2 * ev->evicted_capacity : 64;
-		ev->evicted = reallocarray(ev->evicted, ev->evicted_capacity, sizeof(hash));
-		if (!ev->evicted)
-			exit(1);
-	}
-	ev->evicted[ev->n_evicted++] = hash;
 }
 
 void events_stored(struct engine *e, const struct events_change *change)

@@ -45,7 +45,6 @@ int events_start(struct engine *e, const struct events_config *config, const cha
 
 /* Only when events are on: e->events. */
 void events_stored(struct engine *e, const struct events_change *change);
-void events_evicted(struct engine *e, uint64_t hash); /* goes out before the next stored */
 void events_cleared(struct engine *e);
 
 /* GET and POST /events[?engine=NAME]: counts, and faults. */

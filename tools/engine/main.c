@@ -35,12 +35,10 @@ static const char usage[] =
 	"  --log FILE           what happened, one JSON object a line\n"
 	"  --raw DIR            bytes of every connection: NAME-CONNECTION.in and .out\n"
 	"  --fault NAME=JSON    a fault from the start (see POST /fault)\n"
-	"  --kv-events NAME=JSON  publishes KV events: endpoint, replay_endpoint, topic, form "
-	"(map, "
-	"array,\n"
-	"                       sglang, trtllm, sim), replay (new, old), hashes (int, bytes), "
-	"buffer_steps,\n"
-	"                       dp_rank; faults on them: POST /events\n"
+	"  --kv-events NAME=JSON\n"
+	"                       publishes KV events: endpoint, replay_endpoint, topic, form (map,\n"
+	"                       array, sglang, trtllm, sim), replay (new, old), hashes (int,\n"
+	"                       bytes), buffer_steps, dp_rank; faults on them: POST /events\n"
 	"  --control ADDR:PORT  answers /fault?engine=NAME and /events?engine=NAME only\n"
 	"Prints \"ready\" when all listen.\n";
 
@@ -138,34 +136,34 @@ static struct engine *split(const char *text, const char **ret_json)
 	return NULL;
 }
 
-static int set_fault(const char *text)
+typedef int set_fn(struct engine *e, const char *json, const char **ret_why);
+
+static int set_fault(struct engine *e, const char *json, const char **ret_why)
 {
-	const char *json, *why;
-	struct engine *e = split(text, &json);
 	enum fault_now now;
 
-	if (!e)
-		return fail("--fault: NAME=JSON with an engine's name is needed:", text, 0);
-	return fault_parse(json, strlen(json), &e->fault, &now, &why) ? fail("--fault:", why, 0)
-								      : 0;
+	return fault_parse(json, strlen(json), &e->fault, &now, ret_why);
 }
 
-static void evicted(void *ctx, uint64_t hash)
+static int set_events(struct engine *e, const char *json, const char **ret_why)
 {
-	events_evicted(ctx, hash);
-}
-
-static int set_events(const char *text)
-{
-	const char *json, *why;
-	struct engine *e = split(text, &json);
 	struct events_config config;
+	int err = events_config(json, strlen(json), &config, ret_why);
 
-	if (!e)
-		return fail("--kv-events: NAME=JSON with an engine's name is needed:", text, 0);
-	if (events_config(json, strlen(json), &config, &why) || events_start(e, &config, &why))
-		return fail("--kv-events:", why, 0);
-	cache_watch(e->cache, evicted, e);
+	return err ? err : events_start(e, &config, ret_why);
+}
+
+static int set_each(const char *option, const char *const *list, int n, set_fn *set)
+{
+	for (int i = 0; i < n; i++) {
+		const char *json, *why = "NAME=JSON with an engine's name is needed";
+		struct engine *e = split(list[i], &json);
+
+		if (!e || set(e, json, &why)) {
+			fprintf(stderr, "kv-engine: %s: %s: %s\n", option, why, list[i]);
+			return 1;
+		}
+	}
 	return 0;
 }
 
@@ -308,12 +306,9 @@ static int start(struct event_base *base, struct options *opt, struct lists *l)
 		else
 			snprintf(e->name, sizeof(e->name), "e%d", i + 1);
 	}
-	for (int i = 0; i < l->n_fault; i++)
-		if (set_fault(l->fault[i]))
-			return 1;
-	for (int i = 0; i < l->n_events; i++)
-		if (set_events(l->events[i]))
-			return 1;
+	if (set_each("--fault", l->fault, l->n_fault, set_fault) ||
+	    set_each("--kv-events", l->events, l->n_events, set_events))
+		return 1;
 	if (l->control) {
 		e = engine_new(base, opt, l->control);
 		if (!e)
