@@ -14,7 +14,7 @@ struct world {
 	struct kv_index *ix;
 	struct kv_decode *decode;
 	int id;
-	uint64_t told, gone;
+	uint64_t told;
 	double decode_s, apply_s;
 	uint64_t blocks;
 };
@@ -30,24 +30,8 @@ static void told(void *ctx, uint64_t key, uint32_t depth, uint32_t backend, uint
 	w->told++;
 }
 
-static void gone(void *ctx, uint64_t key, uint32_t backend)
-{
-	struct world *w = ctx;
-
-	(void)key;
-	(void)backend;
-	w->gone++;
-}
-
-static void whole(void *ctx, uint32_t backend, uint32_t rank, bool flag)
-{
-	(void)ctx;
-	(void)backend;
-	(void)rank;
-	(void)flag;
-}
-
-static const struct kv_index_sink sink = {told, gone, whole, whole, whole};
+static const struct kv_index_sink sink = {told, ignore_gone, ignore_cache, ignore_cache,
+					  ignore_cache};
 
 static int world_open(struct world *w)
 {
@@ -95,7 +79,6 @@ static int run(struct world *w, const msgpack_sbuffer *m, int n)
 static int chunk(struct world *w, bool map, uint64_t first, int messages, bool removed)
 {
 	static msgpack_sbuffer m[AT_ONCE];
-	int err;
 
 	for (int i = 0; i < messages; i++) {
 		uint64_t at = first + (uint64_t)i * EVENT_BLOCKS;
@@ -107,8 +90,7 @@ static int chunk(struct world *w, bool map, uint64_t first, int messages, bool r
 		else
 			pack_stored(&m[i], map, at, EVENT_BLOCKS, root ? 0 : at);
 	}
-	err = run(w, m, messages);
-	return err;
+	return run(w, m, messages);
 }
 
 static void clock_reset(struct world *w)

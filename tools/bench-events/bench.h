@@ -36,6 +36,10 @@ void pack_stored(msgpack_sbuffer *out, bool map, uint64_t first, uint32_t n, uin
 void pack_removed(msgpack_sbuffer *out, bool map, uint64_t first, uint32_t n);
 uint32_t token_of(uint64_t block, uint32_t i);
 
+/* For sinks that hear only what is told. */
+void ignore_gone(void *ctx, uint64_t key, uint32_t backend);
+void ignore_cache(void *ctx, uint32_t backend, uint32_t rank, bool flag);
+
 int bench_apply(struct results *r, uint64_t blocks);
 int bench_latency(struct results *r, double seconds);
 int watch(int argc, char **argv);

@@ -51,22 +51,8 @@ static void told(void *ctx, uint64_t key, uint32_t depth, uint32_t backend, uint
 		s->told = seconds_wall();
 }
 
-static void gone(void *ctx, uint64_t key, uint32_t backend)
-{
-	(void)ctx;
-	(void)key;
-	(void)backend;
-}
-
-static void whole(void *ctx, uint32_t backend, uint32_t rank, bool flag)
-{
-	(void)ctx;
-	(void)backend;
-	(void)rank;
-	(void)flag;
-}
-
-static const struct kv_index_sink sink = {told, gone, whole, whole, whole};
+static const struct kv_index_sink sink = {told, ignore_gone, ignore_cache, ignore_cache,
+					  ignore_cache};
 
 static uint64_t block_number(int publisher, int message)
 {
