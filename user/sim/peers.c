@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/random.h"
+
 /* What a router that keeps a picture of its own believes in, against the cache's true size: it
  * hears of no eviction. */
 #define PICTURE 4
@@ -18,7 +20,7 @@ struct sight {
 	const uint32_t *got;	/* leading blocks, as far as is known */
 	const uint32_t *flying; /* requests in flight */
 	const uint32_t *held;	/* blocks in all, as far as is known */
-	uint64_t *random;
+	__u64 *random;
 };
 
 struct sim_peer_rule {
@@ -31,7 +33,7 @@ struct sim_peer {
 	const struct sim_options *options;
 	struct sim_cache *pictures; /* by backend, if the rule wants them */
 	double looked_at;
-	uint64_t random;
+	__u64 random;
 	double wait[KV_MAX_BACKENDS];
 	uint32_t got[KV_MAX_BACKENDS], held[KV_MAX_BACKENDS];
 };
@@ -40,8 +42,7 @@ struct sim_peer {
 
 static uint32_t draw(const struct sight *s)
 {
-	*s->random = *s->random * 6364136223846793005ull + 1442695040888963407ull;
-	return *s->random >> 33;
+	return sim_random(s->random) >> 33;
 }
 
 /*

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/random.h"
+
 const struct workload sim_workloads[] = {
 	{.name = "ladder",
 	 .help = "150 prefixes of 6,000 tokens, 5 questions of 1,200 each, 3 to 60 requests/s",
@@ -57,7 +59,7 @@ const struct workload sim_workloads[] = {
 struct workload_source {
 	const struct workload *w;
 	uint32_t block;
-	uint64_t random;
+	__u64 random;
 	unsigned int step;
 	double at_s;
 	uint64_t made;
@@ -78,8 +80,7 @@ const struct workload *sim_workload_find(const char *name)
 /* In [0, 1). */
 static double draw(struct workload_source *s)
 {
-	s->random = s->random * 6364136223846793005ull + 1442695040888963407ull;
-	return (kv_mix(s->random) >> 11) * 0x1p-53;
+	return (kv_mix(sim_random(&s->random)) >> 11) * 0x1p-53;
 }
 
 static uint32_t prefix_of(const struct workload *w, uint32_t group)

@@ -14,6 +14,7 @@
 
 #include "kvsteer/counters.h"
 #include "kvsteer/shared.h"
+#include "sim/random.h"
 
 struct world_prefix {
 	__u64 key; /* 0: free */
@@ -140,8 +141,7 @@ static __u64 kv_world_ns(void)
 
 static __u32 kv_world_random(void)
 {
-	kv_world->random = kv_world->random * 6364136223846793005ull + 1442695040888963407ull;
-	return kv_world->random >> 33;
+	return sim_random(&kv_world->random) >> 33;
 }
 
 static void kv_world_count(enum kv_counter counter)
