@@ -45,19 +45,14 @@ static uint32_t draw(const struct sight *s)
 	return sim_random(s->random) >> 33;
 }
 
-/*
- * The least of all backends by two keys; chance decides among equals. Backends with first < 0 are
- * out of question; KV_NONE if all are.
- */
+/* The least of the backends considered, by two keys; chance decides among equals. KV_NONE if none
+ * was. */
 struct least {
 	double first, second;
 	uint32_t k, equals;
 };
 
-#define NOTHING_YET                                                                                \
-	{                                                                                          \
-		.k = KV_NONE                                                                       \
-	}
+static const struct least nothing_yet = {.k = KV_NONE};
 
 static void consider(const struct sight *s, struct least *l, uint32_t k, double first,
 		     double second)
@@ -79,14 +74,13 @@ static double uncached(const struct sight *s, uint32_t k)
 /* ---- llm-d: among those that hold most of it the least token load ---------------------- */
 
 #define LLM_D_KEEP 0.8 /* of the prompt */
-#define LLM_D_RELEASE                                                                              \
-	14 /* seconds of queue that holders may have over the idlest of the others                 \
-	    */
+/* Seconds of queue that holders may have over the idlest of the others. */
+#define LLM_D_RELEASE 14
 
 static uint32_t choose_llm_d(const struct sight *s)
 {
 	double cold = 1e300, warm = 1e300, keep = LLM_D_KEEP * s->blocks;
-	struct least l = NOTHING_YET;
+	struct least l = nothing_yet;
 	bool all = true, holders;
 
 	for (uint32_t k = 0; k < s->n; k++) {
@@ -110,7 +104,7 @@ const struct sim_peer_rule sim_peer_llm_d = {.choose = choose_llm_d};
 
 static uint32_t choose_dynamo(const struct sight *s)
 {
-	struct least l = NOTHING_YET;
+	struct least l = nothing_yet;
 
 	for (uint32_t k = 0; k < s->n; k++)
 		consider(s, &l, k, s->wait[k] + uncached(s, k), 0);
@@ -128,7 +122,7 @@ const struct sim_peer_rule sim_peer_dynamo = {.choose = choose_dynamo};
 static uint32_t choose_sglang(const struct sight *s)
 {
 	uint32_t most = 0, fewest = UINT32_MAX;
-	struct least shortest = NOTHING_YET, match = NOTHING_YET, smallest = NOTHING_YET;
+	struct least shortest = nothing_yet, match = nothing_yet, smallest = nothing_yet;
 
 	for (uint32_t k = 0; k < s->n; k++) {
 		most = s->flying[k] > most ? s->flying[k] : most;
@@ -158,7 +152,7 @@ static double bound(const struct sight *s)
 
 static uint32_t choose_greedy(const struct sight *s)
 {
-	struct least l = NOTHING_YET;
+	struct least l = nothing_yet;
 	double limit = bound(s);
 
 	for (uint32_t k = 0; k < s->n; k++)

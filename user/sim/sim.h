@@ -66,7 +66,6 @@ struct sim_result {
 	double over, under;	  /* of all blocks: believed but gone, there but unknown */
 	uint64_t diverted;	  /* sent where less of it was believed cached than elsewhere */
 	uint64_t moves; /* of these, those whose conversation has its home there from now on */
-
 	double decisions_per_s; /* of CPU time, engines and caches included */
 };
 
