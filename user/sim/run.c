@@ -126,7 +126,7 @@ static int serve(struct sim_run *r, double now, const struct sim_request *reques
 		return -ENOMEM;
 	sim_cache_serve(&e->cache, request->ids, request->n_ids);
 	if (r->steering)
-		sim_steering_served(r->steering, k, request);
+		sim_steering_served(r->steering, k);
 	e->free_at = (e->free_at > now ? e->free_at : now) + work;
 	e->work += work;
 	*done = e->free_at;

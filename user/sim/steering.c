@@ -85,11 +85,6 @@ static int make_room(struct sim_steering *s, __u32 n)
 
 /* ---- engines that tell ---------------------------------------------------------------- */
 
-static bool is_of(__u64 holder, __u32 backend)
-{
-	return holder && kv_holder_backend(holder) == backend;
-}
-
 static void on_changed(void *ctx, uint64_t id, bool stored)
 {
 	struct told *t = ctx;
@@ -104,16 +99,11 @@ static void on_changed(void *ctx, uint64_t id, bool stored)
 }
 
 /* What does not fit the cache never gets there: what was learned of it at dispatch is taken back,
- * and only what was told counts. */
-static void forget_untold(const struct sim_request *request, __u32 backend)
+ * as if it had failed, and only what was told counts. */
+static void forget_untold(struct kv_dispatch *d)
 {
-	for (__u32 i = 0; i < request->query.n_rungs; i++) {
-		struct kv_prefix *p = kv_world_prefix(request->query.rungs[i].hash);
-
-		for (int j = 0; p && j < KV_HOLDERS; j++)
-			if (is_of(p->holder[j], backend) && !(p->holder[j] & KV_HOLDER_TOLD))
-				p->holder[j] = 0;
-	}
+	for (__u32 i = 0; i < d->query.n_rungs; i++)
+		kv_settle_rung(i, d, false);
 }
 
 /* ---- the router ----------------------------------------------------------------------- */
@@ -178,11 +168,12 @@ int sim_steering_choose(struct sim_steering *s, double now, const struct sim_req
 	return 0;
 }
 
-void sim_steering_served(struct sim_steering *s, uint32_t backend,
-			 const struct sim_request *request)
+void sim_steering_served(struct sim_steering *s, uint32_t backend)
 {
+	const struct sim_ring *waiting = &s->waiting[backend];
+
 	if (s->is_told)
-		forget_untold(request, backend);
+		forget_untold(sim_ring_at(waiting, waiting->tail - 1, sizeof(struct kv_dispatch)));
 }
 
 /* Look-ups of one prompt's rungs wait for memory together, not one after the other. */

@@ -21,9 +21,8 @@ void sim_steering_free(struct sim_steering *s);
 /* Decides, charges, learns. */
 int sim_steering_choose(struct sim_steering *s, double now, const struct sim_request *request,
 			struct sim_choice *ret);
-/* The engine has taken the request's blocks. */
-void sim_steering_served(struct sim_steering *s, uint32_t backend,
-			 const struct sim_request *request);
+/* The engine has taken the blocks of the request that was chosen last. */
+void sim_steering_served(struct sim_steering *s, uint32_t backend);
 /* The longest-waiting request of this backend is answered. */
 void sim_steering_answered(struct sim_steering *s, uint32_t backend, double now);
 /* Will be asked for soon. */
