@@ -98,11 +98,6 @@ struct trace {
 	const struct cell *cells;
 };
 
-static int next_of_trace(void *ctx, struct trace_line *ret, char *err)
-{
-	return trace_next(ctx, ret, err);
-}
-
 struct all_runs {
 	struct sim_options options[CELLS_MAX * N_RATES];
 	struct sim_run *run[CELLS_MAX * N_RATES];
@@ -113,7 +108,7 @@ struct all_runs {
 static int run_all(const struct trace *t, const char *path, struct all_runs *all, char *err)
 {
 	_cleanup_(trace_cleanup) struct trace_reader *reader = NULL;
-	struct sim_source source = {.next = next_of_trace};
+	struct sim_source source;
 	int rc;
 
 	for (const struct cell *c = t->cells; c->policy; c++) {
@@ -132,7 +127,7 @@ static int run_all(const struct trace *t, const char *path, struct all_runs *all
 	rc = trace_open(path, 512, &reader, err);
 	if (rc)
 		return rc;
-	source.ctx = reader;
+	source = sim_source_of_trace(reader);
 	return sim_pass(&source, all->options, all->run, all->result, all->n, err);
 }
 

@@ -277,11 +277,6 @@ static void free_workload(struct workload_source **s)
 	sim_workload_free(*s);
 }
 
-static int next_of_trace(void *ctx, struct trace_line *ret, char *err)
-{
-	return trace_next(ctx, ret, err);
-}
-
 /* By speed, then by policy: what is to be compared stands together. */
 static int prepare(struct cli *cli, const struct order *o, struct all_runs *all)
 {
@@ -321,8 +316,7 @@ int do_simulate(struct cli *cli, int argc, char **argv)
 	rc = prepare(cli, &o, all);
 	if (rc)
 		return rc;
-	source = made ? (struct sim_source){sim_workload_next, made}
-		      : (struct sim_source){next_of_trace, reader};
+	source = made ? (struct sim_source){sim_workload_next, made} : sim_source_of_trace(reader);
 	rc = sim_pass(&source, &o.options, all->run, all->result, all->n, err);
 	if (rc)
 		return rc == -EINVAL ? cli_usage(cli, "%s", err) : cli_error(cli, "%s", err);

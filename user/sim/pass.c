@@ -12,6 +12,16 @@
 
 #define CHUNK 256
 
+static int next_of_trace(void *reader, struct trace_line *ret, char *err)
+{
+	return trace_next(reader, ret, err);
+}
+
+struct sim_source sim_source_of_trace(struct trace_reader *reader)
+{
+	return (struct sim_source){.next = next_of_trace, .ctx = reader};
+}
+
 struct chunk {
 	struct sim_request requests[CHUNK];
 	unsigned int n;

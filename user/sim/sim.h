@@ -82,6 +82,8 @@ struct sim_source {
 	void *ctx;
 };
 
+struct sim_source sim_source_of_trace(struct trace_reader *reader);
+
 /* All requests of the source through all runs. 0, or -errno and err (TRACE_ERROR_LEN). */
 int sim_pass(const struct sim_source *source, const struct sim_options *options,
 	     struct sim_run **runs, struct sim_result *results, unsigned int n, char *err);
