@@ -80,23 +80,15 @@ static int unknown_policy(struct cli *cli, const char *name)
 	return cli_usage(cli, "--policy: found \"%s\": expected one or more of %s", name, names);
 }
 
-static int read_policies(struct cli *cli, struct order *o, const char *text)
+static int read_policy(struct cli *cli, struct order *o, const char *name)
 {
-	_cleanup_free_ char *list = strdup(text);
-	char *rest = list, *name;
+	const struct sim_policy *policy = sim_policy_find(name);
 	int rc = 0;
 
-	if (!list)
-		return cli_error(cli, "out of memory");
-	while (!rc && (name = strsep(&rest, ","))) {
-		const struct sim_policy *policy = sim_policy_find(name);
-
-		if (!strcmp(name, "all"))
-			for (policy = sim_policies; policy->name && !rc; policy++)
-				rc = add_policy(cli, o, policy);
-		else
-			rc = policy ? add_policy(cli, o, policy) : unknown_policy(cli, name);
-	}
+	if (strcmp(name, "all"))
+		return policy ? add_policy(cli, o, policy) : unknown_policy(cli, name);
+	for (policy = sim_policies; policy->name && !rc; policy++)
+		rc = add_policy(cli, o, policy);
 	return rc;
 }
 
@@ -113,7 +105,18 @@ static int read_workload(struct cli *cli, struct order *o, const char *name)
 	return cli_usage(cli, "--workload: found \"%s\": expected one of %s", name, names);
 }
 
-static int read_speeds(struct cli *cli, struct order *o, const char *text)
+static int read_speed(struct cli *cli, struct order *o, const char *word)
+{
+	if (o->n_speeds == SPEEDS_MAX)
+		return cli_usage(cli, "--speed: more than %d", SPEEDS_MAX);
+	return read_number(cli, "--speed", word, 1e-3, 1e6,
+			   "factors from 0.001 to 1000000, separated by commas",
+			   &o->speeds[o->n_speeds++]);
+}
+
+/* Words between commas, each read by itself. */
+static int read_list(struct cli *cli, struct order *o, const char *text,
+		     int (*read_word)(struct cli *cli, struct order *o, const char *word))
 {
 	_cleanup_free_ char *list = strdup(text);
 	char *rest = list, *word;
@@ -121,13 +124,8 @@ static int read_speeds(struct cli *cli, struct order *o, const char *text)
 
 	if (!list)
 		return cli_error(cli, "out of memory");
-	while (!rc && (word = strsep(&rest, ","))) {
-		if (o->n_speeds == SPEEDS_MAX)
-			return cli_usage(cli, "--speed: more than %d", SPEEDS_MAX);
-		rc = read_number(cli, "--speed", word, 1e-3, 1e6,
-				 "factors from 0.001 to 1000000, separated by commas",
-				 &o->speeds[o->n_speeds++]);
-	}
+	while (!rc && (word = strsep(&rest, ",")))
+		rc = read_word(cli, o, word);
 	return rc;
 }
 
@@ -174,8 +172,8 @@ static int read_order(struct cli *cli, int argc, char **argv, struct order *o)
 			    &o->options.rate)
 	     ?: read_number(cli, "--metrics-delay", delay, 0, 3600, "seconds from 0 to 3600",
 			    &o->options.metrics_delay)
-	     ?: read_speeds(cli, o, speed)
-	     ?: read_policies(cli, o, policy)
+	     ?: read_list(cli, o, speed, read_speed)
+	     ?: read_list(cli, o, policy, read_policy)
 	     ?: check_sizes(cli, &o->options);
 	if (!rc && o->n_policies * o->n_speeds > RUNS_MAX)
 		rc = cli_usage(cli, "%u runs: expected up to %d", o->n_policies * o->n_speeds,
