@@ -1,149 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The simulator's parts: traces and what is wrong with them, caches, statistics, whole runs whose
- * outcome can be told beforehand. */
-#include <errno.h>
+/* The simulator's parts: caches, statistics, runs whose outcome can be told beforehand, plots. */
 #include <math.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "check.h"
-#include "common/cleanup.h"
 #include "sim/engine.h"
 #include "sim/plot.h"
 #include "sim/sim.h"
 #include "sim/stats.h"
-#include "sim/workload.h"
-
-/* ---- traces --------------------------------------------------------------------------- */
-
-/* A file of this text that goes by one name, "t". */
-static int open_text(const char *text, struct trace_reader **ret, char *err)
-{
-	FILE *f = fopen("t", "w");
-
-	if (!f)
-		return -errno;
-	fputs(text, f);
-	fclose(f);
-	return trace_open("t", 4, ret, err);
-}
-
-#define GOOD "{\"timestamp\":7,\"input_length\":8,\"output_length\":0,\"hash_ids\":[1,2]}\n"
-#define LENGTHS "\"timestamp\":7,\"input_length\":8,\"output_length\":0,"
-#define CSV "TIMESTAMP,ContextTokens,GeneratedTokens\n"
-#define ONE_OBJECT                                                                                 \
-	"expected one object a line with timestamp, input_length, output_length, hash_ids"
-
-static const struct {
-	const char *text, *message;
-} broken[] = {
-	{"x\n", "t:1: \"x\": expected a JSON object with timestamp, input_length, output_length, "
-		"hash_ids, or the header TIMESTAMP,ContextTokens,GeneratedTokens"},
-	{GOOD "\n{\"a\"\n", "t:3: no JSON (byte 5: unexpected end of data): " ONE_OBJECT},
-	{GOOD "[1]\n", "t:2: expected an object with timestamp, input_length, output_length, "
-		       "hash_ids"},
-	{GOOD "{}\n", "t:2: \"timestamp\" is missing: expected milliseconds, a number from 0 on"},
-	{"{\"timestamp\":-1}\n", "t:1: \"timestamp\": expected milliseconds, a number from 0 on"},
-	{"{\"timestamp\":7}\n", "t:1: \"input_length\" is missing: expected tokens"},
-	{"{\"timestamp\":7,\"input_length\":0}\n",
-	 "t:1: \"input_length\": expected tokens, a whole number from 1 to 1073741824"},
-	{"{\"timestamp\":7,\"input_length\":1,\"output_length\":0.5}\n",
-	 "t:1: \"output_length\": expected tokens, a whole number from 0 to 1073741824"},
-	{"{" LENGTHS "\"x\":[1,2]}\n", "t:1: \"hash_ids\" is missing: expected an array of whole "
-				       "numbers, one per block"},
-	{"{" LENGTHS "\"hash_ids\":1}\n", "t:1: \"hash_ids\" is no array: expected an array of "
-					  "whole numbers, one per block"},
-	{"{" LENGTHS "\"hash_ids\":[1]}\n",
-	 "t:1: 1 hash_ids for 8 tokens: expected 2, as blocks have 4 tokens (--block)"},
-	{"{" LENGTHS "\"hash_ids\":[1,-2]}\n", "t:1: hash_ids[1]: expected a whole number"},
-	{"{" LENGTHS "\"hash_ids\":[1,2],\"boundaries\":[4,3]}\n",
-	 "t:1: boundaries[1]: expected rising depths in tokens, up to 8"},
-	{"{" LENGTHS "\"hash_ids\":[1,2],\"boundaries\":3}\n",
-	 "t:1: \"boundaries\" is no array: expected depths in tokens"},
-	{GOOD "{\"timestamp\":6,\"input_length\":4,\"output_length\":0,\"hash_ids\":[1]}\n",
-	 "t:2: 0.006 s, after 0.007 s in the request before: expected requests in order of time"},
-	{CSV "2023-11-16 18:15:46.5,8,0\n2023-11-16 18:15:46,8\n",
-	 "t:3: \"2023-11-16 18:15:46,8\": expected YEAR-MONTH-DAY HOUR:MINUTE:SECOND,CONTEXT,"
-	 "GENERATED, with 1 to 1073741824 context tokens"},
-	{CSV "2023-11-16 18:15:46.5,8,0\n2023-11-16 18:15:46.4,8,0\n",
-	 "t:3: 1700158546.400 s, after 1700158546.500 s in the request before: expected requests "
-	 "in order of time"},
-};
-
-static void test_broken(void)
-{
-	TEST("lines that are no requests are told by number, with what was expected")
-	{
-		for (size_t i = 0; i < sizeof(broken) / sizeof(*broken); i++) {
-			_cleanup_(trace_cleanup) struct trace_reader *r = NULL;
-			char err[TRACE_ERROR_LEN] = "";
-			struct trace_line line;
-			int rc = open_text(broken[i].text, &r, err);
-
-			CHECK_EQ(rc, 0);
-			while (!rc && (rc = trace_next(r, &line, err)) == 1)
-				rc = 0;
-			CHECK_EQ(rc, -EINVAL);
-			CHECK_STR(err, broken[i].message);
-		}
-	}
-
-	TEST("damaged and missing files")
-	{
-		_cleanup_(trace_cleanup) struct trace_reader *r = NULL;
-		char err[TRACE_ERROR_LEN];
-
-		CHECK_EQ(trace_open("none", 4, &r, err), -ENOENT);
-		CHECK_STR(err, "cannot open none: No such file or directory");
-	}
-}
-
-static void test_good(void)
-{
-	TEST("requests of a trace, and its end")
-	{
-		_cleanup_(trace_cleanup) struct trace_reader *r = NULL;
-		char err[TRACE_ERROR_LEN];
-		struct trace_line line;
-
-		CHECK_EQ(open_text("\n" GOOD "{\"timestamp\":7.5,\"input_length\":5,"
-				   "\"output_length\":9,\"hash_ids\":[18446744073709551615,0],"
-				   "\"boundaries\":[2,4]}\r\n",
-				   &r, err),
-			 0);
-		CHECK_EQ(trace_next(r, &line, err), 1);
-		CHECK(fabs(line.at_s - 0.007) < 1e-12);
-		CHECK_EQ(line.n_ids, 2);
-		CHECK_EQ(line.n_boundaries, 0);
-		CHECK_EQ(trace_next(r, &line, err), 1);
-		CHECK_EQ(line.input_tokens, 5);
-		CHECK_EQ(line.output_tokens, 9);
-		CHECK_EQ(line.ids[0], UINT64_MAX);
-		CHECK_EQ(line.n_boundaries, 2);
-		CHECK_EQ(line.boundaries[1], 4);
-		CHECK_EQ(trace_next(r, &line, err), 0);
-	}
-
-	TEST("of CSV the lengths; no block twice")
-	{
-		_cleanup_(trace_cleanup) struct trace_reader *r = NULL;
-		char err[TRACE_ERROR_LEN];
-		struct trace_line line;
-		double first;
-
-		CHECK_EQ(open_text(CSV "2023-11-16 18:15:46.6805900,9,44\n"
-				       "2023-11-17 00:00:00.25+00:00,1,1\n",
-				   &r, err),
-			 0);
-		CHECK_EQ(trace_next(r, &line, err), 1);
-		CHECK_EQ(line.n_ids, 3);
-		CHECK_EQ(line.ids[2], 3);
-		first = line.at_s;
-		CHECK_EQ(trace_next(r, &line, err), 1);
-		CHECK(fabs(line.at_s - first - 20653.56941) < 1e-4);
-		CHECK_EQ(line.ids[0], 4);
-	}
-}
 
 /* ---- caches --------------------------------------------------------------------------- */
 
@@ -400,64 +264,6 @@ static void test_state(void)
 	}
 }
 
-/* ---- made traffic --------------------------------------------------------------------- */
-
-static void test_workloads(void)
-{
-	TEST("what is made is in order, of the right lengths, and shares what it says")
-	{
-		for (const struct workload *w = sim_workloads; w->name; w++) {
-			struct workload_source *s = sim_workload_new(w, 100);
-			struct sim_distinct firsts = {0};
-			struct trace_line line;
-			double last = 0;
-			uint32_t n = 0;
-
-			CHECK(s && sim_workload_find(w->name) == w);
-			while (s && sim_workload_next(s, &line, NULL) == 1) {
-				CHECK(line.at_s >= last);
-				last = line.at_s;
-				CHECK_EQ(line.n_ids, (line.input_tokens + 99) / 100);
-				CHECK_EQ(line.n_boundaries, 1);
-				CHECK(line.boundaries[0] >= w->prefix);
-				CHECK(line.boundaries[0] < line.input_tokens);
-				sim_distinct_add(&firsts, sim_block_hash(line.ids[0]));
-				n++;
-			}
-			CHECK(n >= 100);
-			if (w->at_once)
-				CHECK_EQ(n, w->at_once);
-			CHECK(firsts.n <= w->groups);
-			CHECK(firsts.n >= w->groups * 9 / 10); /* Zipf's last are rare */
-			sim_distinct_free(&firsts);
-			sim_workload_free(s);
-		}
-		CHECK(!sim_workload_find("none"));
-	}
-
-	TEST("balanced: in every round each prefix as often as any other")
-	{
-		struct workload_source *s = sim_workload_new(sim_workload_find("groups"), 64);
-		struct sim_distinct first = {0};
-		struct trace_line line;
-		uint64_t id = 0;
-		int times = 0;
-
-		for (int i = 0; i < 64 * 16 && sim_workload_next(s, &line, NULL) == 1; i++) {
-			id = i ? id : line.ids[0];
-			times += line.ids[0] == id;
-			/* the prefix is 32 blocks, what follows is new */
-			CHECK_EQ(line.n_ids, 34);
-			CHECK_EQ(sim_distinct_add(&first, sim_block_hash(line.ids[33])), 0);
-			CHECK_EQ(first.n, i + 1);
-		}
-		CHECK_EQ(first.n, 64 * 16);
-		CHECK_EQ(times, 16);
-		sim_distinct_free(&first);
-		sim_workload_free(s);
-	}
-}
-
 /* ---- plots ---------------------------------------------------------------------------- */
 
 static void test_plot(void)
@@ -488,20 +294,10 @@ static void test_plot(void)
 
 int main(void)
 {
-	char dir[] = "/tmp/test_sim.XXXXXX";
-
-	if (!mkdtemp(dir) || chdir(dir))
-		return 1;
-	test_broken();
-	test_good();
-	unlink("t");
-	if (chdir("/") || rmdir(dir))
-		return 1;
 	test_cache();
 	test_stats();
 	test_runs();
 	test_state();
-	test_workloads();
 	test_plot();
 	return check_done();
 }
