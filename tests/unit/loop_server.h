@@ -13,10 +13,10 @@
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <sys/socket.h>
-#include <time.h>
 
 #include "check.h"
 #include "common/addr.h"
+#include "common/clock.h"
 
 struct loop_server {
 	struct event_base *base;
@@ -38,14 +38,6 @@ struct loop_server {
 	unsigned int accepted, requests, open, open_most;
 	char path[128]; /* of the last request */
 };
-
-static inline __u64 loop_now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000ull + t.tv_nsec;
-}
 
 struct loop_conn {
 	struct loop_server *server;
@@ -195,10 +187,10 @@ static inline void loop_text(struct loop_server *s, const char *text)
 static inline bool loop_until(struct event_base *base, const volatile unsigned int *flag,
 			      unsigned int at_least, unsigned int ms)
 {
-	__u64 end = loop_now() + ms * 10000000ull;
+	__u64 end = kv_now_ns() + ms * 10000000ull;
 	struct timeval step = {0, 2000};
 
-	while (*flag < at_least && loop_now() < end) {
+	while (*flag < at_least && kv_now_ns() < end) {
 		event_base_loopexit(base, &step);
 		event_base_loop(base, EVLOOP_ONCE);
 	}
@@ -207,10 +199,10 @@ static inline bool loop_until(struct event_base *base, const volatile unsigned i
 
 static inline void loop_for(struct event_base *base, unsigned int ms)
 {
-	__u64 end = loop_now() + ms * 1000000ull;
+	__u64 end = kv_now_ns() + ms * 1000000ull;
 	struct timeval step = {0, 2000};
 
-	while (loop_now() < end) {
+	while (kv_now_ns() < end) {
 		event_base_loopexit(base, &step);
 		event_base_loop(base, EVLOOP_ONCE);
 	}

@@ -182,7 +182,7 @@ static void file(void)
 	put("v2", "four");
 	put("other", "x");
 	/* half a file, and the rest of it a little later */
-	began = loop_now();
+	began = kv_now_ns();
 	f = fopen(at("v2"), "w");
 	fputs("fi", f);
 	fflush(f);
@@ -190,7 +190,7 @@ static void file(void)
 	fputs("ve", f);
 	fclose(f);
 	/* on a busy machine the half may have been there for long enough */
-	late = loop_now() - began > 2 * FILE_WATCH_SETTLE_MS * 1000000ull - 20000000;
+	late = kv_now_ns() - began > 2 * FILE_WATCH_SETTLE_MS * 1000000ull - 20000000;
 	if (late)
 		loop_until(base, &changes, changes + (strcmp(last, "four") ? 1 : 2), 100);
 	changes = late ? 4 : changes;

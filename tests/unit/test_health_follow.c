@@ -130,9 +130,9 @@ static void end(unsigned int n)
 /* Until it takes requests, or does not. */
 static void until(uint32_t id, bool takes)
 {
-	__u64 limit = loop_now() + 30000000000ull;
+	__u64 limit = kv_now_ns() + 30000000000ull;
 
-	while (told[id].takes != takes && loop_now() < limit)
+	while (told[id].takes != takes && kv_now_ns() < limit)
 		loop_for(base, 5);
 	CHECK_EQ(told[id].takes, takes);
 }
@@ -268,7 +268,7 @@ static uint64_t serving(const char *model)
 static void models_and_load(void)
 {
 	struct view_backend view = {};
-	__u64 limit = loop_now() + 30000000000ull;
+	__u64 limit = kv_now_ns() + 30000000000ull;
 
 	begin(2);
 	lives[1].model = "n";
@@ -277,13 +277,13 @@ static void models_and_load(void)
 	add(0);
 	add(1);
 	CHECK_EQ(serving("n"), 3);
-	while (serving("n") != 2 && loop_now() < limit)
+	while (serving("n") != 2 && kv_now_ns() < limit)
 		loop_for(base, 5);
 	CHECK_EQ(serving("n"), 2);
 	CHECK_EQ(serving("m"), 1);
 	CHECK_EQ(serving("x"), 0);
 	lives[0].model = "x";
-	while (serving("x") != 1 && loop_now() < limit)
+	while (serving("x") != 1 && kv_now_ns() < limit)
 		loop_for(base, 5);
 	CHECK_EQ(serving("x"), 1);
 	CHECK_EQ(follow_serving(follow, 5, "x", 1).words[0], 0);
@@ -297,7 +297,7 @@ static void models_and_load(void)
 	loop_for(base, 60);
 	follow_view(follow, 0, &view);
 	CHECK_EQ(view.verdict.cause, PROOF_CAPACITY);
-	CHECK_EQ(report_age(view.report, loop_now(), view.stale_ns), REPORT_FRESH);
+	CHECK_EQ(report_age(view.report, kv_now_ns(), view.stale_ns), REPORT_FRESH);
 	end(2);
 }
 

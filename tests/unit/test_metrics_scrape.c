@@ -37,7 +37,7 @@ static struct scraper *scrape(struct loop_server *s, struct counted *c)
 
 	memset(c, 0, sizeof(*c));
 	CHECK(scraper);
-	CHECK_EQ(scraper_age(scraper, loop_now()), REPORT_NONE);
+	CHECK_EQ(scraper_age(scraper, kv_now_ns()), REPORT_NONE);
 	return scraper;
 }
 
@@ -56,7 +56,7 @@ static void fresh_and_stale(void)
 	CHECK_EQ(c.last.load.waiting, 1);
 	CHECK_EQ(c.last.result, FETCH_ANSWERED);
 	CHECK_EQ(c.last.failures, 0);
-	CHECK_EQ(scraper_age(scraper, loop_now()), REPORT_FRESH);
+	CHECK_EQ(scraper_age(scraper, kv_now_ns()), REPORT_FRESH);
 	CHECK_STR(s.path, "/metrics");
 	CHECK(scraper_report(scraper)->took_ns < 250000000);
 
@@ -67,13 +67,13 @@ static void fresh_and_stale(void)
 	CHECK_EQ(c.last.result, FETCH_TIMEOUT);
 	CHECK(c.last.timeouts >= 2);
 	CHECK_EQ(c.last.load.running, 3);
-	CHECK_EQ(scraper_age(scraper, loop_now()), REPORT_STALE);
+	CHECK_EQ(scraper_age(scraper, kv_now_ns()), REPORT_STALE);
 	CHECK_EQ(s.open_most, 1);
 
 	s.silent = false;
 	answered = c.reports;
 	CHECK(loop_until(base, &c.reports, answered + 2, 1000));
-	CHECK_EQ(scraper_age(scraper, loop_now()), REPORT_FRESH);
+	CHECK_EQ(scraper_age(scraper, kv_now_ns()), REPORT_FRESH);
 	scraper_free(scraper);
 	loop_close(&s);
 }
@@ -92,7 +92,7 @@ static void gone_and_back(void)
 	CHECK(loop_until(base, &c.reports, 3, 1000));
 	CHECK_EQ(c.last.result, FETCH_REFUSED);
 	CHECK_EQ(c.last.failures, c.reports);
-	CHECK_EQ(scraper_age(scraper, loop_now()), REPORT_NONE);
+	CHECK_EQ(scraper_age(scraper, kv_now_ns()), REPORT_NONE);
 	loop_open(&s, base);
 	had = c.reports;
 	CHECK(loop_until(base, &c.reports, had + 2, 1000));
@@ -133,7 +133,8 @@ static void each_by_itself(void)
 		CHECK_EQ(c[i].last.failures, i < BAD ? c[i].last.scrapes : 0);
 		CHECK_EQ(c[i].last.result, i < BAD ? results[i] : FETCH_ANSWERED);
 		CHECK_EQ(s[i].open_most, 1);
-		CHECK_EQ(scraper_age(scraper[i], loop_now()), i < BAD ? REPORT_NONE : REPORT_FRESH);
+		CHECK_EQ(scraper_age(scraper[i], kv_now_ns()),
+			 i < BAD ? REPORT_NONE : REPORT_FRESH);
 	}
 	CHECK_EQ(c[3].last.error, -ENODATA);
 	CHECK_EQ(c[5].last.status, 404);

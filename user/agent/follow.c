@@ -248,7 +248,7 @@ static struct page on_page(void *arg, const char *path)
 	struct view view = {
 		.version = KVSTEER_VERSION,
 		.started = f->started,
-		.now_ns = monotonic_ns(),
+		.now_ns = kv_now_ns(),
 		.draining = f->agent->draining || !f->agent->ready,
 		.services = services,
 		.backends = backends,

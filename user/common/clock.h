@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef COMMON_CLOCK_H
-#define COMMON_CLOCK_H
+#ifndef KVSTEER_CLOCK_H
+#define KVSTEER_CLOCK_H
 
-#include <stdint.h>
+#include <linux/types.h>
 #include <time.h>
 
-static inline uint64_t monotonic_ns(void)
+/* CLOCK_MONOTONIC, as bpf_ktime_get_ns */
+static inline __u64 kv_now_ns(void)
 {
-	struct timespec t;
+	struct timespec ts;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000ull + t.tv_nsec;
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
 }
 
 #endif

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
@@ -29,14 +28,6 @@ static const struct {
 const char *kv_pin_name(enum kv_pin pin)
 {
 	return pins_table[pin].name;
-}
-
-__u64 kv_now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
 }
 
 bool kv_meta_alive(const struct kv_meta *meta, __u64 now_ns)

@@ -12,6 +12,8 @@
 #include <kvsteer/counters.h>
 #include <kvsteer/shared.h>
 
+#include "common/clock.h"
+
 /* Name; size of a value (0: not looked at); whether it is an array mapped into memory. */
 /* clang-format off */
 #define KV_PINNED_MAPS(X)                                                                          \
@@ -72,7 +74,6 @@ static inline void kv_pins_cleanup(struct kv_pins **pins)
 int kv_pins_meta(const struct kv_pins *pins, struct kv_meta *ret);
 /* The agent's heart beat in the last 3 s. */
 bool kv_meta_alive(const struct kv_meta *meta, __u64 now_ns);
-__u64 kv_now_ns(void); /* CLOCK_MONOTONIC, as bpf_ktime_get_ns */
 
 /* Elements of the mapped arrays; NULL if there is no such index. */
 const struct kv_service *kv_pins_service(const struct kv_pins *pins, __u32 i);

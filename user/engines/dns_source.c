@@ -173,7 +173,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 
 static void complain(struct dns_source *s)
 {
-	uint64_t now_ns = monotonic_ns();
+	uint64_t now_ns = kv_now_ns();
 	const char *records = s->options.port ? "A or AAAA" : "SRV";
 
 	if (s->failed) {

@@ -121,7 +121,7 @@ static void probed(void *arg, enum health_probe probe)
 	struct engine *e = arg;
 	struct follow *f = e->follow;
 	uint32_t id = e->id, service = e->service;
-	uint64_t now_ns = monotonic_ns();
+	uint64_t now_ns = kv_now_ns();
 
 	if (probe == PROBE_REFUSED)
 		incarnation_refused(&e->incarnation);
@@ -177,7 +177,7 @@ static void reported(void *arg, const struct engine_report *r)
 	struct follow *f = e->follow;
 	const struct kv_backend *backend;
 	const struct engine_load load = r->load;
-	uint64_t now_ns = monotonic_ns();
+	uint64_t now_ns = kv_now_ns();
 	uint32_t id = e->id;
 
 	if (r->result == FETCH_REFUSED)
@@ -207,7 +207,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 {
 	struct timeval next = ms_timeval(TICK_MS);
 	struct follow *f = arg;
-	uint64_t now_ns = monotonic_ns();
+	uint64_t now_ns = kv_now_ns();
 
 	(void)fd;
 	(void)what;
@@ -317,7 +317,7 @@ static int watch(struct engine *e, const struct kv_addr *addr)
 int follow_add(struct follow *f, uint32_t id, uint32_t service, const char *name,
 	       const struct kv_addr *addr, bool up)
 {
-	uint64_t now_ns = monotonic_ns();
+	uint64_t now_ns = kv_now_ns();
 	struct pool *pool;
 	struct engine *e;
 
@@ -354,7 +354,7 @@ void follow_remove(struct follow *f, uint32_t id)
 {
 	struct engine *e = engine_of(f, id);
 	struct pool *pool;
-	uint64_t now_ns = monotonic_ns();
+	uint64_t now_ns = kv_now_ns();
 	uint32_t service;
 
 	if (!e)
@@ -374,7 +374,7 @@ void follow_remove(struct follow *f, uint32_t id)
 void follow_drain(struct follow *f, uint32_t id, bool draining)
 {
 	struct engine *e = engine_of(f, id);
-	uint64_t now_ns = monotonic_ns();
+	uint64_t now_ns = kv_now_ns();
 
 	if (!e)
 		return;
@@ -387,7 +387,7 @@ void follow_drain(struct follow *f, uint32_t id, bool draining)
 void follow_outcome(struct follow *f, uint32_t id, enum outcome outcome)
 {
 	struct engine *e = engine_of(f, id);
-	uint64_t now_ns = monotonic_ns();
+	uint64_t now_ns = kv_now_ns();
 
 	if (!e)
 		return;
@@ -404,20 +404,20 @@ void follow_busy(struct follow *f, uint32_t id, const char *retry_after, size_t 
 	struct engine *e = engine_of(f, id);
 
 	if (e)
-		busy_note(&e->busy, retry_after, len, monotonic_ns());
+		busy_note(&e->busy, retry_after, len, kv_now_ns());
 }
 
 bool follow_is_busy(const struct follow *f, uint32_t id)
 {
 	const struct engine *e = engine_of(f, id);
 
-	return e && busy_is(&e->busy, monotonic_ns());
+	return e && busy_is(&e->busy, kv_now_ns());
 }
 
 void follow_sequence_back(struct follow *f, uint32_t id)
 {
 	struct engine *e = engine_of(f, id);
-	uint64_t now_ns = monotonic_ns();
+	uint64_t now_ns = kv_now_ns();
 
 	if (e)
 		renewed(e, incarnation_sequence_back(&e->incarnation, now_ns), now_ns);
@@ -436,7 +436,7 @@ void follow_answered(struct follow *f, uint32_t id, const struct proof_request *
 	struct engine *e = engine_of(f, id);
 
 	if (e)
-		proof_answered(&e->proof, r, monotonic_ns());
+		proof_answered(&e->proof, r, kv_now_ns());
 }
 
 struct model_set follow_serving(struct follow *f, uint32_t service, const char *model, size_t len)
@@ -473,7 +473,7 @@ void follow_view(const struct follow *f, uint32_t id, struct view_backend *ret)
 {
 	const struct engine *e = engine_of(f, id);
 	struct proof_facts facts = follow_facts(f, id);
-	uint64_t now_ns = monotonic_ns();
+	uint64_t now_ns = kv_now_ns();
 	const struct health *h;
 
 	if (!e)

@@ -69,7 +69,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	if (!a->fetch) {
-		a->began_ns = monotonic_ns();
+		a->began_ns = kv_now_ns();
 		a->start(a);
 	}
 	if (!a->fetch)
@@ -104,7 +104,7 @@ static void say(struct prober *p, enum fetch_result result, int status, uint64_t
 static void health_done(void *arg, enum fetch_result result, int status)
 {
 	struct prober *p = arg;
-	uint64_t now_ns = monotonic_ns();
+	uint64_t now_ns = kv_now_ns();
 
 	p->health.fetch = NULL;
 	say(p, result, status, now_ns);
@@ -151,7 +151,7 @@ static void models_done(void *arg, enum fetch_result result, int status)
 	p->models.fetch = NULL;
 	p->list = NULL;
 	p->list_len = 0;
-	again(&p->models, monotonic_ns());
+	again(&p->models, kv_now_ns());
 	if (result == FETCH_ANSWERED && status == 200)
 		p->options.models(p->options.arg, list, len);
 	free(list);
@@ -219,6 +219,6 @@ void prober_now(struct prober *p, bool models)
 	struct asking *a = models ? &p->models : &p->health;
 	struct timeval now = {0, 0};
 
-	if (!a->fetch && a->interval_ms && monotonic_ns() - a->began_ns >= NOW_NS)
+	if (!a->fetch && a->interval_ms && kv_now_ns() - a->began_ns >= NOW_NS)
 		evtimer_add(&a->timer, &now);
 }

@@ -106,7 +106,7 @@ static void done(void *arg, enum fetch_result result, int status)
 	struct scraper *s = arg;
 	struct engine_report *r = &s->report;
 	struct engine_load load;
-	uint64_t now_ns = monotonic_ns();
+	uint64_t now_ns = kv_now_ns();
 
 	s->fetch = NULL;
 	r->scrapes++;
@@ -143,7 +143,7 @@ static void start(struct scraper *s)
 
 	if (s->fetch)
 		return;
-	s->began_ns = monotonic_ns();
+	s->began_ns = kv_now_ns();
 	metrics_begin(&s->reader);
 	s->fetch = fetch_start(s->base, &s->to, &request);
 	if (!s->fetch)

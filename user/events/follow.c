@@ -84,7 +84,7 @@ static int source_new(struct kv_follow *f, const struct kv_follow_source *config
 		err = feed_join(s, config);
 	if (!err && !config->bind) {
 		s->monitor = feed_monitor(f, s->feed->sub);
-		s->down_ns = monotonic_ns();
+		s->down_ns = kv_now_ns();
 		/* Connected once it is watched. */
 		if (!s->monitor || zmq_connect(s->feed->sub, config->endpoint))
 			err = -errno;
@@ -99,7 +99,7 @@ static int source_new(struct kv_follow *f, const struct kv_follow_source *config
 	}
 	/* Whoever connects to us may have been at work for long. */
 	if (config->bind)
-		kv_sequence_connected(&s->sequence, monotonic_ns());
+		kv_sequence_connected(&s->sequence, kv_now_ns());
 	*ret = s;
 	return 0;
 }
@@ -117,7 +117,7 @@ static struct source *source_find(struct kv_follow *f, const char *name)
 void follow_say(struct kv_follow *f, uint64_t *said_ns, const char *source, enum kv_problem what,
 		const char *text)
 {
-	uint64_t now = monotonic_ns();
+	uint64_t now = kv_now_ns();
 
 	if (!f->problem || (*said_ns && now - *said_ns < f->limits.problem_ns))
 		return;
@@ -187,7 +187,7 @@ static void obey(struct kv_follow *f)
 
 static void wait_for(struct kv_follow *f, bool busy, uint64_t until)
 {
-	uint64_t now = monotonic_ns(), count;
+	uint64_t now = kv_now_ns(), count;
 	long ms = busy || until <= now ? 0 : IDLE_MS;
 	struct source *s;
 	struct feed *feed;
@@ -227,7 +227,7 @@ static bool turn(struct kv_follow *f, uint64_t *ret_until)
 	LIST_FOREACH(feed, &f->feeds, link)
 	if (!feed_busy(feed))
 		feed_receive(f, feed);
-	now = monotonic_ns();
+	now = kv_now_ns();
 	*ret_until = UINT64_MAX;
 	TAILQ_FOREACH (s, &f->sources, link) {
 		source_monitor(s);
@@ -252,9 +252,9 @@ static void *work(void *arg)
 	while (!__atomic_load_n(&f->stop, __ATOMIC_ACQUIRE)) {
 		wait_for(f, busy, until);
 		obey(f);
-		if (monotonic_ns() - shown > SHOW_NS) {
+		if (kv_now_ns() - shown > SHOW_NS) {
 			show(f);
-			shown = monotonic_ns();
+			shown = kv_now_ns();
 		}
 		busy = turn(f, &until);
 	}

@@ -122,7 +122,7 @@ static bool message_of(struct source *s, uint64_t seq, zmq_msg_t *payload, struc
 
 void source_live(struct source *s, uint64_t seq, zmq_msg_t *payload)
 {
-	uint64_t now = monotonic_ns();
+	uint64_t now = kv_now_ns();
 	struct kv_message m;
 
 	if (!message_of(s, seq, payload, &m))
@@ -138,7 +138,7 @@ void source_replay(struct source *s)
 
 	for (int i = 0; i < REPLAY_MESSAGES && s->replay && frames_receive(s->replay, &f) > 0;
 	     i++) {
-		uint64_t now = monotonic_ns();
+		uint64_t now = kv_now_ns();
 		struct kv_message m;
 
 		if (!frames_seq(&f, &seq)) {
@@ -169,11 +169,11 @@ void source_monitor(struct source *s)
 		case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:
 			s->stats.connects++;
 			s->down_ns = 0;
-			kv_sequence_connected(&s->sequence, monotonic_ns());
+			kv_sequence_connected(&s->sequence, kv_now_ns());
 			break;
 		case ZMQ_EVENT_DISCONNECTED:
 			s->stats.disconnects++;
-			s->down_ns = s->down_ns ? s->down_ns : monotonic_ns();
+			s->down_ns = s->down_ns ? s->down_ns : kv_now_ns();
 			source_say(s, KV_PROBLEM_PEER, "the connection ended; trying again");
 			break;
 		case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL:
@@ -283,11 +283,11 @@ static void work_task(struct source *s)
 
 bool source_work(struct source *s)
 {
-	uint64_t end = monotonic_ns() + SHARE_NS;
+	uint64_t end = kv_now_ns() + SHARE_NS;
 
 	while (!STAILQ_EMPTY(&s->tasks)) {
 		work_task(s);
-		if (monotonic_ns() > end)
+		if (kv_now_ns() > end)
 			break;
 	}
 	return !STAILQ_EMPTY(&s->tasks);
