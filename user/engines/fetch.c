@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "engines/time.h"
+
 #define REQUEST_MAX 512
 #define READ_MAX 16384
 #define READS_PER_TURN 8 /* others wait */
@@ -152,12 +154,9 @@ static bool take(struct fetch *f, const char *data, size_t n)
 			kv_framing_count(framing, 1);
 			continue;
 		}
-		some = n;
-		if (framing->state != KV_FRAMING_UNTIL_CLOSE) {
-			some = n < framing->left ? n : framing->left;
-			framing->done = 0;
-			kv_framing_skip(framing, some);
-		}
+		framing->done = 0;
+		kv_framing_skip(framing, n);
+		some = framing->done;
 		if (!take_body(f, data, some))
 			return false;
 	}
@@ -249,7 +248,7 @@ static int open_socket(struct fetch *f, const struct kv_addr *to)
 struct fetch *fetch_start(struct event_base *base, const struct kv_addr *to,
 			  const struct fetch_request *request)
 {
-	struct timeval timeout = {request->timeout_ms / 1000, request->timeout_ms % 1000 * 1000};
+	struct timeval timeout = ms_timeval(request->timeout_ms);
 	struct fetch *f = calloc(1, sizeof(*f));
 	char host[KV_ADDR_TEXT];
 	int err;
