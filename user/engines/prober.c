@@ -56,8 +56,7 @@ enum health_probe probe_of(enum fetch_result result, int status)
 
 static void again(struct asking *a, uint64_t now_ns)
 {
-	uint64_t next_ns = a->began_ns + jittered(a->interval_ms) * MS_NS;
-	struct timeval wait = ms_timeval(next_ns > now_ns ? (next_ns - now_ns) / MS_NS : 0);
+	struct timeval wait = until_next(a->began_ns, a->interval_ms, now_ns);
 
 	evtimer_add(&a->timer, &wait);
 }
@@ -169,9 +168,6 @@ static void models_start(struct asking *a)
 		.arg = p,
 	};
 
-	free(p->list);
-	p->list = NULL;
-	p->list_len = 0;
 	a->fetch = fetch_start(p->base, &p->to, &request);
 }
 

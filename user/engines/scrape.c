@@ -41,11 +41,9 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	start(arg);
 }
 
-/* The interval is from start to start, unless an answer takes longer than that. */
 static void wait_for_next(struct scraper *s, uint64_t now_ns)
 {
-	uint64_t next_ns = s->began_ns + jittered(s->options.interval_ms) * MS_NS;
-	struct timeval wait = ms_timeval(next_ns > now_ns ? (next_ns - now_ns) / MS_NS : 0);
+	struct timeval wait = until_next(s->began_ns, s->options.interval_ms, now_ns);
 
 	evtimer_add(&s->timer, &wait);
 }
