@@ -365,7 +365,7 @@ void follow_remove(struct follow *f, uint32_t id)
 	engine_free(e);
 	models_forget(f->models, id);
 	pool->n--;
-	pool->members.words[id / 64] &= ~(1ull << id % 64);
+	model_set_remove(&pool->members, id);
 	health_remove(&pool->health, id, now_ns);
 	pool_put(f, service);
 	tell(f, service, now_ns);

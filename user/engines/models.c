@@ -98,7 +98,7 @@ static void leave(struct models *m, uint32_t id, const char *name)
 
 	if (!model)
 		return;
-	model->engines.words[id / 64] &= ~(1ull << id % 64);
+	model_set_remove(&model->engines, id);
 	if (!model_set_empty(&model->engines))
 		return;
 	tdelete(model, &m->tree, compare);
@@ -192,7 +192,7 @@ void models_forget(struct models *m, uint32_t id)
 		leave(m, id, l->names[i]);
 	free_names(l->names, l->n);
 	*l = (struct list){};
-	m->known.words[id / 64] &= ~(1ull << id % 64);
+	model_set_remove(&m->known, id);
 }
 
 bool models_known(const struct models *m, uint32_t id)

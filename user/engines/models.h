@@ -25,6 +25,11 @@ static inline void model_set_add(struct model_set *s, uint32_t id)
 	s->words[id / 64] |= 1ull << id % 64;
 }
 
+static inline void model_set_remove(struct model_set *s, uint32_t id)
+{
+	s->words[id / 64] &= ~(1ull << id % 64);
+}
+
 static inline bool model_set_has(const struct model_set *s, uint32_t id)
 {
 	return s->words[id / 64] >> id % 64 & 1;
