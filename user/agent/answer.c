@@ -3,33 +3,7 @@
 #include <string.h>
 
 #include "agent/answer.h"
-
-static const char *phrase(int status)
-{
-	switch (status) {
-	case 400:
-		return "Bad Request";
-	case 408:
-		return "Request Timeout";
-	case 413:
-		return "Content Too Large";
-	case 417:
-		return "Expectation Failed";
-	case 431:
-		return "Request Header Fields Too Large";
-	case 501:
-		return "Not Implemented";
-	case 502:
-		return "Bad Gateway";
-	case 503:
-		return "Service Unavailable";
-	case 504:
-		return "Gateway Timeout";
-	case 505:
-		return "HTTP Version Not Supported";
-	}
-	return "Error";
-}
+#include "common/reason.h"
 
 void answer_error(struct client *c, int status, const char *code, const char *message)
 {
@@ -44,8 +18,8 @@ void answer_error(struct client *c, int status, const char *code, const char *me
 	len = snprintf(text, sizeof(text),
 		       "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"
 		       "%sConnection: close\r\n\r\n%s",
-		       status, phrase(status), body_len, status == 503 ? "Retry-After: 1\r\n" : "",
-		       head_request ? "" : body);
+		       status, kv_reason_phrase(status), body_len,
+		       status == 503 ? "Retry-After: 1\r\n" : "", head_request ? "" : body);
 	client_drop_request(c, true);
 	if (client_send(c, text, len, 0))
 		client_close(c);

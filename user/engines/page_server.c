@@ -10,6 +10,7 @@
 #include <sys/queue.h>
 #include <unistd.h>
 
+#include "common/reason.h"
 #include "engines/time.h"
 
 #define HEAD_MAX 4096
@@ -56,26 +57,6 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	conn_free(arg);
 }
 
-static const char *reason(int status)
-{
-	switch (status) {
-	case 200:
-		return "OK";
-	case 400:
-		return "Bad Request";
-	case 404:
-		return "Not Found";
-	case 405:
-		return "Method Not Allowed";
-	case 431:
-		return "Request Header Fields Too Large";
-	case 503:
-		return "Service Unavailable";
-	default:
-		return "Internal Server Error";
-	}
-}
-
 static int make_answer(struct conn *c, const struct page *page, bool head_only)
 {
 	size_t len = page->text && !head_only ? page->len : 0;
@@ -87,8 +68,9 @@ static int make_answer(struct conn *c, const struct page *page, bool head_only)
 	n = snprintf(c->answer, 512,
 		     "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n"
 		     "Cache-Control: no-store\r\nConnection: close\r\n%s\r\n",
-		     page->status, reason(page->status), page->type ? page->type : "text/plain",
-		     page->text ? page->len : 0, page->status == 405 ? "Allow: GET, HEAD\r\n" : "");
+		     page->status, kv_reason_phrase(page->status),
+		     page->type ? page->type : "text/plain", page->text ? page->len : 0,
+		     page->status == 405 ? "Allow: GET, HEAD\r\n" : "");
 	if (len)
 		memcpy(c->answer + n, page->text, len);
 	c->answer_len = n + len;
