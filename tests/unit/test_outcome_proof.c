@@ -175,6 +175,10 @@ static void words(void)
 	CHECK_STR(text, "In the last minute 100000 tokens were predicted to be cached, 40000 were "
 			"(by the answers' usage). The engine's cache holds 100000 tokens, kvsteer "
 			"reckons with 262144: set the backend's capacity.");
+	v = (struct proof_verdict){.cause = PROOF_AGREES, .predicted = 20000, .actual = 19000};
+	proof_explain(&v, &facts, text, sizeof(text));
+	CHECK_STR(text, "In the last minute 20000 tokens were predicted to be cached, 19000 were "
+			"(by the engine's counters): they agree.");
 }
 
 static void window(void)

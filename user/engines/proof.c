@@ -192,6 +192,7 @@ static void cause_text(const struct proof_verdict *v, const struct proof_facts *
 		       size_t size)
 {
 	static const char *const texts[PROOF_CAUSES] = {
+		[PROOF_AGREES] = "they agree.",
 		[PROOF_CACHING_OFF] = "Prefix caching seems to be off, or the start of each prompt "
 				      "differs (a date or a random number in the system prompt).",
 		[PROOF_SALT] = "Only requests with a cache salt miss: the engine's salt is not the "
@@ -230,21 +231,13 @@ void proof_explain(const struct proof_verdict *v, const struct proof_facts *fact
 		snprintf(text, size, "Too little traffic in the last minute to compare.");
 		return;
 	}
-	if (v->cause == PROOF_AGREES) {
-		snprintf(text, size,
-			 "In the last minute %" PRIu64
-			 " tokens were predicted to be cached, %" PRIu64
-			 " were (by %s): they agree.",
-			 v->predicted, v->actual,
-			 v->by_usage ? "the answers' usage" : "the engine's counters");
-		return;
-	}
 	cause_text(v, facts, cause, sizeof(cause));
 	snprintf(text, size,
 		 "In the last minute %" PRIu64 " tokens were predicted to be cached, %" PRIu64
-		 " were (by %s). %s",
+		 " were (by %s)%c %s",
 		 v->predicted, v->actual,
-		 v->by_usage ? "the answers' usage" : "the engine's counters", cause);
+		 v->by_usage ? "the answers' usage" : "the engine's counters",
+		 v->cause == PROOF_AGREES ? ':' : '.', cause);
 }
 
 const char *proof_cause_name(enum proof_cause cause)
