@@ -15,7 +15,7 @@
 #define SECOND 1000000000ull
 #define NOW (1000 * SECOND)
 
-static uint64_t counters[KV_CNT_MAX];
+static __u64 counters[KV_CNT_MAX];
 static struct kv_backend maps[2];
 static struct engine_report reports[2];
 static struct proof proofs[2];

@@ -243,7 +243,6 @@ static struct page on_page(void *arg, const char *path)
 	static char addresses[KV_MAX_BACKENDS][KV_ADDR_TEXT];
 	static struct view_service services[KV_MAX_SERVICES];
 	__u64 counters[KV_CNT_MAX];
-	uint64_t shown[KV_CNT_MAX];
 	struct following *f = arg;
 	struct view view = {
 		.version = KVSTEER_VERSION,
@@ -254,11 +253,8 @@ static struct page on_page(void *arg, const char *path)
 		.backends = backends,
 	};
 
-	if (f->pins && !kv_pins_counters(f->pins, counters)) {
-		for (int i = 0; i < KV_CNT_MAX; i++)
-			shown[i] = counters[i];
-		view.counters = shown;
-	}
+	if (f->pins && !kv_pins_counters(f->pins, counters))
+		view.counters = counters;
 	view.n_services = view_services(f, services);
 	view.n_backends = view_backends(f, backends, addresses);
 	return page_of(&view, path);

@@ -39,7 +39,7 @@ struct view {
 	double started; /* Unix time */
 	uint64_t now_ns;
 	bool draining;
-	const uint64_t *counters; /* by enum kv_counter */
+	const __u64 *counters; /* by enum kv_counter */
 	const struct view_service *services;
 	size_t n_services;
 	const struct view_backend *backends;
