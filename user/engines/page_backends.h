@@ -2,8 +2,6 @@
 #ifndef ENGINES_PAGE_BACKENDS_H
 #define ENGINES_PAGE_BACKENDS_H
 
-#include <stdlib.h>
-
 #include "engines/expose.h"
 #include "engines/page.h"
 

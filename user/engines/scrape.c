@@ -176,14 +176,6 @@ void scraper_free(struct scraper *s)
 	free(s);
 }
 
-void scraper_now(struct scraper *s)
-{
-	struct timeval now = {0, 0};
-
-	if (!s->fetch)
-		evtimer_add(&s->timer, &now);
-}
-
 const struct engine_report *scraper_report(const struct scraper *s)
 {
 	return &s->report;

@@ -24,8 +24,6 @@ struct scrape_options {
 struct scraper *scraper_new(struct event_base *base, const char *name, const struct kv_addr *to,
 			    const struct scrape_options *options);
 void scraper_free(struct scraper *s);
-/* Soon, without waiting for the interval. */
-void scraper_now(struct scraper *s);
 const struct engine_report *scraper_report(const struct scraper *s);
 enum report_age scraper_age(const struct scraper *s, uint64_t now_ns);
 
