@@ -14,6 +14,10 @@
 #define TICK_MS 1000
 #define WEIGHT_STEP 32 /* smaller changes wait */
 
+/* These know of no maps, and are indexed by the same ids. */
+_Static_assert(HEALTH_MEMBERS >= KV_MAX_BACKENDS && MODELS_ENGINES >= KV_MAX_BACKENDS,
+	       "room for every backend");
+
 struct engine {
 	struct follow *follow;
 	uint32_t id;

@@ -36,8 +36,8 @@ struct follow_options {
 				 .stale_ms = 5000,                                                 \
 				 .health = HEALTH_DEFAULTS})
 
-/* Not from within follow_add and follow_remove of the same engine; engines may be added and
- * removed within. */
+/* From the loop, and from within the functions below: of that engine, and of others of its pool.
+ * Engines may be added and removed within. */
 struct follow_calls {
 	/* Whether it takes requests; weight: of HEALTH_FULL; limit: requests at a time, 0: none */
 	void (*state)(void *arg, uint32_t id, bool takes, uint32_t weight, uint32_t limit);

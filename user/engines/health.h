@@ -104,7 +104,7 @@ bool health_takes(const struct health_pool *p, uint32_t id);
 uint32_t health_weight(const struct health_pool *p, uint32_t id, uint64_t now_ns);
 /* Requests at a time; 0: no limit. On trial one is enough, unless there is nobody else. */
 uint32_t health_limit(const struct health_pool *p, uint32_t id);
-/* Whether any takes requests: readiness. */
+/* How many take requests; 0: not ready. */
 uint32_t health_taking(const struct health_pool *p);
 const char *health_state_name(enum health_state state);
 
