@@ -150,17 +150,22 @@ static void faults(void)
 		"{}",
 		"{\"llm.test\": {}}",
 		"{\"*\": {\"fault\": \"servfail\"}}",
+		"{\"*\": {\"fault\": \"refused\"}}",
 		"{\"llm.test\": {\"fault\": \"silent\"}}",
 		"{\"llm.test\": {\"fault\": \"garbage\"}}",
 		"{\"llm.test\": {\"fault\": \"short\", \"A\": [[\"10.0.0.9\", 0]]}}",
+		"{\"llm.test\": {\"fault\": \"other-id\", \"A\": [[\"10.0.0.9\", 0]]}}",
+		"{\"llm.test\": {\"fault\": \"loop\"}}",
 	};
 	struct dns_source *s;
 	const struct dns_stats *stats;
 
 	zone("{\"llm.test\": {\"A\": [[\"10.0.0.1\", 0]]}}");
 	timeout_ms = 25;
+	most_ms = 15;
 	s = source("llm.test", 8000);
 	timeout_ms = 500;
+	most_ms = 40;
 	stats = dns_source_stats(s);
 	CHECK(loop_until(base, &got.changes, 1, 2000));
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
