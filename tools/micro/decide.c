@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <kvsteer/fixed.h>
 #include <kvsteer/shared.h>
 
 #include "common/cleanup.h"
@@ -39,7 +40,7 @@ static int fill_prefixes(int fd)
 	for (uint64_t done = 1; done <= ENTRIES; done += count) {
 		count = ENTRIES + 1 - done < BATCH ? ENTRIES + 1 - done : BATCH;
 		for (__u32 i = 0; i < count; i++) {
-			keys[i] = micro_hash_of(done + i);
+			keys[i] = kv_mix(done + i);
 			values[i].holder[0] = kv_holder_make(i % MICRO_BACKENDS, 1, 1, 0);
 		}
 		if (bpf_map_update_batch(fd, keys, values, &count, NULL))
@@ -70,7 +71,7 @@ static int decide(struct bench *b, uint64_t prompt, unsigned int known)
 	for (unsigned int i = 0; i < RUNGS; i++) {
 		q->rungs[i].depth = (i + 1) * STEP;
 		q->rungs[i].hash =
-			micro_hash_of(i < known ? 1 + prompt % PROMPTS * RUNGS + i : b->fresh++);
+			kv_mix(i < known ? 1 + prompt % PROMPTS * RUNGS + i : b->fresh++);
 	}
 	return call(b, KV_CALL_DECIDE);
 }

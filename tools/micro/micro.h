@@ -43,14 +43,6 @@ int micro_decide(struct micro *m);
 int micro_packet(struct micro *m);
 int micro_tell(struct micro *m);
 
-/* Well spread and never the same: a bijection. */
-static inline uint64_t micro_hash_of(uint64_t n)
-{
-	n = (n ^ n >> 30) * 0xbf58476d1ce4e5b9;
-	n = (n ^ n >> 27) * 0x94d049bb133111eb;
-	return n ^ n >> 31;
-}
-
 /* Time and runs of a program so far, while the kernel keeps statistics. */
 struct micro_clock {
 	uint64_t ns;

@@ -3,6 +3,7 @@
 #include <bpf/bpf.h>
 #include <errno.h>
 
+#include <kvsteer/fixed.h>
 #include <kvsteer/shared.h>
 
 #include "kvsteer.skel.h"
@@ -15,7 +16,7 @@ static int tell(int prog_fd, struct kv_telling *t, uint64_t first)
 
 	t->n = KV_TELL_MAX;
 	for (uint32_t i = 0; i < KV_TELL_MAX; i++)
-		t->hash[i] = micro_hash_of(first + i);
+		t->hash[i] = kv_mix(first + i);
 	if (bpf_prog_test_run_opts(prog_fd, &opts))
 		return -errno;
 	return opts.retval ? -EPROTO : 0;
