@@ -82,7 +82,6 @@ per_second() { # tokens per second and engine
 }
 rate=$(per_second)
 
-started=()
 cleanup() {
 	trap - EXIT
 	# Their logs end before the namespaces do.
@@ -93,15 +92,6 @@ cleanup() {
 trap cleanup EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
-
-# start NAMESPACE LOG COMMAND…: in the background; killed with this script, however that ends.
-start() {
-	local ns=$1 log=$2
-	shift 2
-	# Not kv_in: $! has to be the process itself, not a subshell around a function.
-	nsenter --net="/run/netns/$ns" setpriv --pdeathsig KILL -- "$@" >>"$log" 2>&1 &
-	started+=($!)
-}
 
 # stop PID…: SIGTERM, and wait until it is gone.
 stop() {
@@ -140,12 +130,12 @@ config() { # POLICY
 up() {
 	local i
 	for ((i = 1; i <= engines; i++)); do
-		start $id-e$i "$work/engines.log" "$out/kv-engine" --listen "10.72.$i.2:8000" \
+		kv_start $id-e$i "$work/engines.log" "$out/kv-engine" --listen "10.72.$i.2:8000" \
 			--name "engine-$i" --blocks $blocks --block-size $block_size \
 			--rate "$rate" --decode-ms 4
 	done
 	config "$1" >"$work/kvsteer.yaml"
-	start $id-gw "$work/kvsteerd.log" "$out/kvsteerd" -c "$work/kvsteer.yaml"
+	kv_start $id-gw "$work/kvsteerd.log" "$out/kvsteerd" -c "$work/kvsteer.yaml"
 	agent=${started[-1]}
 	for ((i = 1; i <= engines; i++)); do
 		wait_for "engine $i" "$work/engines.log" "http://10.72.$i.2:8000/health"

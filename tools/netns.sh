@@ -3,6 +3,7 @@
 # Test hosts as network namespaces. Source it; nothing outside the namespaces changes.
 #
 #   kv_net_up ID CLIENTS ENGINES      kv_net_down ID       kv_in NAMESPACE COMMAND…
+#   kv_start NAMESPACE LOG COMMAND…
 #
 #     ID-c1 ─ 10.71.1.2 ── 10.71.1.1 ┐           ┌ 10.72.1.1 ── 10.72.1.2 ─ ID-e1
 #     ID-c2 ─ 10.71.2.2 ── 10.71.2.1 ┤  ID-gw    ├ 10.72.2.1 ── 10.72.2.2 ─ ID-e2
@@ -16,6 +17,17 @@ kv_in() {
 	local ns=$1
 	shift
 	nsenter --net="/run/netns/$ns" "$@"
+}
+
+# kv_start NAMESPACE LOG COMMAND…: in the background; killed with this script, however that ends. Sets
+# $!, and adds it to started.
+started=()
+kv_start() {
+	local ns=$1 log=$2
+	shift 2
+	# Not kv_in: $! has to be the process itself, not a subshell around a function.
+	nsenter --net="/run/netns/$ns" setpriv --pdeathsig KILL -- "$@" >>"$log" 2>&1 &
+	started+=($!)
 }
 
 # kv_host ID KIND INDEX: one host of kind c or e, linked to the gateway.

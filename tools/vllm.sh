@@ -73,7 +73,7 @@ fi
 # shellcheck source=tools/netns.sh
 . "$root/tools/netns.sh"
 
-started=() agent=
+agent=
 cleanup() {
 	trap - EXIT
 	[ ${#started[@]} = 0 ] || kill "${started[@]}" 2>/dev/null || true
@@ -83,18 +83,10 @@ trap cleanup EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
-# start NAMESPACE LOG COMMAND…: in the background. Sets $!.
-start() {
-	local ns=$1 log=$2
-	shift 2
-	nsenter --net="/run/netns/$ns" setpriv --pdeathsig KILL -- "$@" >>"$log" 2>&1 &
-	started+=($!)
-}
-
 # engine I: its process and all that it starts are a namespace of processes: one signal ends them.
 engine() {
 	local i=$1
-	start $id-e"$i" "$work/engine-$i.log" unshare --mount --pid --fork --kill-child=KILL --mount-proc \
+	kv_start $id-e"$i" "$work/engine-$i.log" unshare --mount --pid --fork --kill-child=KILL --mount-proc \
 		env VLLM_CPU_KVCACHE_SPACE=1 VLLM_CPU_OMP_THREADS_BIND=nobind OMP_NUM_THREADS=1 \
 		HF_HUB_OFFLINE=1 VLLM_NO_USAGE_STATS=1 VLLM_SERVER_DEV_MODE=1 VLLM_HOST_IP="10.72.$i.2" \
 		VLLM_CACHE_ROOT="$vllm/cache" VLLM_CONFIG_ROOT="$vllm/cache" XDG_CACHE_HOME="$vllm/cache" \
@@ -146,7 +138,7 @@ gateway() {
 		  - {name: engine-1, address: "10.72.1.2:8000"}
 		  - {name: engine-2, address: "10.72.2.2:8000"}
 	YAML
-	start $id-gw "$work/kvsteerd.log" "$out/kvsteerd" -c "$work/kvsteer.yaml"
+	kv_start $id-gw "$work/kvsteerd.log" "$out/kvsteerd" -c "$work/kvsteer.yaml"
 	agent=$!
 	wait_for 10 kvsteerd "$work/kvsteerd.log" "http://$gateway/health" "$agent"
 }
