@@ -146,9 +146,11 @@ gateway() {
 export KV_OUT=$out KV_GATEWAY=$gateway KV_ENGINES="10.72.1.2:8000 10.72.2.2:8000" KV_BLOCK=$block
 export KV_ROWS=$work/rows KV_KVSTEER="nsenter --net=/run/netns/$id-gw $out/kvsteer"
 
-# check FILE [ARGUMENT…]: one of tools/vllm/*.py on the client; its TAP lines are counted at the end
+# check FILE [ARGUMENT…]: one of tools/vllm/*.py on the client. It tells what fails by its lines; an exit code
+# means that it did not come to its end.
 check() {
-	kv_in $id-c1 "$vllm/venv/bin/python" -B "$root/tools/vllm/$1.py" "${@:2}" 2>&1 | tee -a "$work/tap" || failed=1
+	kv_in $id-c1 "$vllm/venv/bin/python" -B "$root/tools/vllm/$1.py" "${@:2}" 2>&1 | tee -a "$work/tap" ||
+		echo "not ok - $*: has not come to its end" | tee -a "$work/tap"
 }
 
 check_answers() { gateway price && check answers; }
@@ -196,14 +198,13 @@ summary() {
 	cat "$vllm/table.md"
 	echo
 	echo "$passed passed, $bad failed"
-	[ "$bad" = 0 ] && [ "$failed" = 0 ]
+	[ "$bad" = 0 ]
 }
 
 rm -rf "$work"
 mkdir -p "$work"
 : >"$work/tap"
 : >"$work/rows"
-failed=0
 kv_net_up $id 1 2
 echo "vllm: starting two engines: a minute or more"
 engine 1

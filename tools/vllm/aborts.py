@@ -2,7 +2,7 @@
 """A client that goes away: the engine stops computing, as soon as without a gateway."""
 import httpx
 
-from world import (ENGINES, GATEWAY, LANES, MODEL, check, client, finish, hint_text, row, running, until)
+from world import (ENGINES, GATEWAY, LANES, MODEL, check, client, hint_text, row, running, until)
 
 MESSAGES = [{"role": "user", "content": "count " * 150}]
 ARGS = {"model": MODEL, "messages": MESSAGES, "max_tokens": 6000, "temperature": 0}
@@ -49,4 +49,3 @@ for what, name in ((1, "after one chunk"), (20, "after 20 chunks"), (0, "before 
         until(60, lambda: running() == 0)
     row(f"aborts {name}: engine at rest after (longest of 3)",
         "; ".join(f"{lane} {seconds * 1000:.0f} ms" for lane, seconds in times.items()))
-finish()

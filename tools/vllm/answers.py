@@ -4,7 +4,7 @@ many at once."""
 import concurrent.futures
 import json
 
-from world import (ENGINES, GATEWAY, LANES, MODEL, check, client, client_of, counters, finish, get, hint_text,
+from world import (ENGINES, GATEWAY, LANES, MODEL, check, client, client_of, counters, get, hint_text,
                    reset_caches, row)
 
 WORDS = "the engine keeps what it has read and answers sooner if it reads the same again ".split()
@@ -95,4 +95,3 @@ with client(hook=hint_text) as api:
         check(False, "an unknown model: 404")
     except Exception as e:  # whatever the package makes of it
         check(getattr(e, "status_code", 0) == 404, "an unknown model: the engine's 404", repr(e))
-finish()

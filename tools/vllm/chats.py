@@ -7,7 +7,7 @@ import threading
 import time
 
 from talk import Talk
-from world import ENGINES, check, client_of, finish, metric, reset_caches, row
+from world import ENGINES, check, client_of, metric, reset_caches, row
 
 TALKS, TURNS, AT_ONCE = 24, 6, 6
 policy, lane = sys.argv[1:]
@@ -53,4 +53,3 @@ moved = [(h - b[0], q - b[1]) for (h, q), b in zip(cached(), before)]
 check(sum(m[0] for m in moved) == hits, "the engines' counters tell the same hits as their answers", (moved, hits))
 row(f"{TALKS} conversations of {TURNS} turns, {policy}, {lane} lane",
     f"{hits / prompts:.1%} of {prompts} prompt tokens cached; {times / len(usage) * 1000:.0f} ms an answer, {took:.0f} s")
-finish()

@@ -3,7 +3,7 @@
 import threading
 import time
 
-from world import LANES, MODEL, check, client_of, counters, finish, row
+from world import LANES, MODEL, check, client_of, counters, row
 
 SECONDS = 66
 PERIODS = (4.9, 4.95, 4.99, 5.0, 5.0, 5.01, 5.05, 5.1)
@@ -41,4 +41,3 @@ check(not errors, f"uvicorn's keep-alive of 5 s: no error in {len(answered)} req
       "\n".join(errors))
 row("requests at the pace of the engine's keep-alive",
     f"{len(errors)} errors in {len(answered) + len(errors)}; {', '.join(moved) or 'no idle connection was found closed'}")
-finish()

@@ -8,7 +8,7 @@ import random
 import sys
 
 from talk import Talk
-from world import BLOCK, backends, check, client, finish, hint_of_tokens, reset_caches, row, tokenize
+from world import BLOCK, backends, check, client, hint_of_tokens, reset_caches, row, tokenize
 
 domain = sys.argv[1]
 WITHIN = BLOCK if domain == "tokens" else 256
@@ -61,4 +61,3 @@ with client(hook=hinted) as api:
     many = [one(api, talk) for talk in order if sum(len(m["content"]) for m in talk.messages) < 7000]
     tell("40 conversations, too many to fit", many)
 check(good > 0 and all(h <= of for _, h, of in few + many), f"{domain}: what was believed is told beside what was cached")
-finish()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """An engine's cache is emptied behind kvsteer's back (/reset_prefix_cache)."""
 from talk import Talk
-from world import backends, check, client, finish, reset_caches, row
+from world import backends, check, client, reset_caches, row
 
 
 def turn(api, talk):
@@ -25,4 +25,3 @@ check(warm[1] > 0.5 and first[1] == 0 and second[1] > 0.5, "after /reset_prefix_
 row("/reset_prefix_cache: turn before", warm[0])
 row("/reset_prefix_cache: first turn after", first[0])
 row("/reset_prefix_cache: second turn after", second[0])
-finish()

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 
-from world import ENGINES, LANES, MODEL, backends, check, client, client_of, finish, note, row
+from world import ENGINES, LANES, MODEL, backends, check, client, client_of, note, row, until
 
 mark = pathlib.Path(sys.argv[1])
 PROMPTS = [f"{n}: " + f"question number {n * n} " * (10 + n * 5) for n in range(12)]
@@ -39,15 +39,8 @@ def worker(lane, n):
             time.sleep(0.05)
 
 
-def state():
-    text = mark.read_text().strip() if mark.exists() else ""
-    return text
-
-
 def wait_for(text, seconds):
-    end = time.monotonic() + seconds
-    while state() != text and time.monotonic() < end:
-        time.sleep(0.1)
+    until(seconds, lambda: mark.exists() and mark.read_text().strip() == text)
     return time.monotonic()
 
 
@@ -84,4 +77,3 @@ for o in errors:
 row("engine killed and started again under load",
     f"{len(outcomes)} requests, {len(wrong)} wrong, {len(errors)} failed (4 at a time; all within "
     f"{max((o.at - killed for o in errors), default=0):.1f} s of the kill); back in use {took:.1f} s after it was ready")
-finish()
