@@ -77,19 +77,15 @@ KV_INLINE void kv_enter_session(struct kv_steer *st)
 /* ---- holders ------------------------------------------------------------------------- */
 
 /* The word that replaces old. What has been confirmed once stays so: a failing request says
- * nothing about what was there before it. */
-KV_INLINE __u64 kv_learned(const struct kv_steer *st, __u64 old, const struct kv_backend *b)
+ * nothing about what was there before it. told: by the engine itself (tell.h). */
+KV_INLINE __u64 kv_holder_word(const struct kv_steer *st, __u64 old, const struct kv_backend *b,
+			       bool told)
 {
-	__u64 flags = KV_HOLDER_TENTATIVE;
+	__u64 flags = told ? KV_HOLDER_TOLD : KV_HOLDER_TENTATIVE;
 
-	if (old && kv_holder_backend(old) == st->choice.backend && kv_holder_live(old, b))
+	if (!told && old && kv_holder_backend(old) == st->choice.backend && kv_holder_live(old, b))
 		flags = old & (KV_HOLDER_TENTATIVE | KV_HOLDER_TOLD);
 	return kv_holder_make(st->choice.backend, st->epoch, st->clock, flags);
-}
-
-KV_INLINE __u64 kv_told(const struct kv_steer *st)
-{
-	return kv_holder_make(st->choice.backend, st->epoch, st->clock, KV_HOLDER_TOLD);
 }
 
 /* Which place to write: this backend's own, else a free one, else a dead one, else the one
@@ -118,59 +114,58 @@ static long kv_place_step(__u32 j, void *ctx)
 	return worth == KV_PLACE_OWN;
 }
 
-/* Puts this backend's word into an entry's place for it. told: the engine's own word. False:
- * another CPU took the place first. */
+/* Puts this backend's word into an entry's place for it. False: another CPU took the place first.
+ */
 KV_INLINE bool kv_hold_once(struct kv_steer *st, struct kv_prefix *p, const struct kv_backend *b,
 			    bool told)
 {
-	__u64 old, word;
+	__u64 old;
 
 	kv_prefix_copy(st->holder, p);
 	kv_loop(KV_HOLDERS, kv_place_step, &st);
 	old = st->holder[kv_index(st->place, KV_HOLDERS)];
-	word = told ? kv_told(st) : kv_learned(st, old, b);
-	if (kv_atomic_cas(&p->holder[kv_index(st->place, KV_HOLDERS)], old, word) != old)
+	if (kv_atomic_cas(&p->holder[kv_index(st->place, KV_HOLDERS)], old,
+			  kv_holder_word(st, old, b, told)) != old)
 		return false;
 	if (st->load < KV_PLACE_DEAD)
 		kv_world_count(KV_CNT_holder_evicted);
 	return true;
 }
 
-/* Looks again, but not for ever. No loop: before 6.4 no jump may lead back to behind a bpf_loop. */
-KV_INLINE void kv_hold(struct kv_steer *st, struct kv_prefix *p, const struct kv_backend *b,
-		       bool told)
-{
-	if (!kv_hold_once(st, p, b, told) && !kv_hold_once(st, p, b, told))
-		kv_hold_once(st, p, b, told);
-}
-
 /* A new entry with this one holder, the usual case for a new tail. False: somebody else has just
  * made it. */
-KV_INLINE bool kv_hold_first(struct kv_steer *st, __u64 hash, __u64 word)
+KV_INLINE bool kv_hold_first(struct kv_steer *st, __u64 hash, const struct kv_backend *b, bool told)
 {
 	int err;
 
-	st->fresh.holder[0] = word;
+	st->fresh.holder[0] = kv_holder_word(st, 0, b, told);
 	err = kv_world_prefix_insert(hash, &st->fresh);
 	if (err != -EEXIST)
 		kv_world_count(err ? KV_CNT_prefix_full : KV_CNT_prefix_inserted);
 	return err != -EEXIST;
 }
 
+/* The chosen backend holds this prefix; p: its entry as looked up, NULL: there was none. */
+KV_INLINE void kv_hold(struct kv_steer *st, struct kv_prefix *p, __u64 hash, bool told)
+{
+	struct kv_backend *b = kv_world_backend(st->choice.backend);
+
+	if (!b || (!p && kv_hold_first(st, hash, b, told)))
+		return;
+	if (!p)
+		p = kv_world_prefix(hash); /* a sibling was quicker */
+	/* Looks again, but not for ever. No loop: before 6.4 no jump may lead back to behind a
+	 * bpf_loop. */
+	if (p && !kv_hold_once(st, p, b, told) && !kv_hold_once(st, p, b, told))
+		kv_hold_once(st, p, b, told);
+}
+
 static long kv_learn_rung_step(__u32 i, void *ctx)
 {
 	struct kv_steer *st = kv_steer_of(ctx);
-	struct kv_backend *b = kv_world_backend(st->choice.backend);
 	__u32 at = kv_index(i, KV_MAX_RUNGS);
-	__u64 hash = st->query.rungs[at].hash;
-	struct kv_prefix *p = kv_learn_lookup(st, at);
 
-	if (!b || (!p && kv_hold_first(st, hash, kv_learned(st, 0, b))))
-		return 0;
-	if (!p)
-		p = kv_world_prefix(hash); /* a sibling was quicker */
-	if (p)
-		kv_hold(st, p, b, false);
+	kv_hold(st, kv_learn_lookup(st, at), st->query.rungs[at].hash, false);
 	return 0;
 }
 
@@ -193,7 +188,7 @@ KV_INLINE void kv_learn_session(struct kv_steer *st, const struct kv_backend *b)
 		if (home && kv_holder_live(old, home))
 			return;
 	}
-	if (kv_atomic_cas(&s->holder, old, kv_learned(st, old, b)) != old)
+	if (kv_atomic_cas(&s->holder, old, kv_holder_word(st, old, b, false)) != old)
 		return; /* a sibling's entry is as good */
 	s->body_len = st->query.body_len;
 	s->total = st->query.total;

@@ -33,17 +33,9 @@ KV_INLINE __u64 kv_tell_hash(__u32 i, void *ctx)
 
 static long kv_tell_stored_step(__u32 i, void *ctx)
 {
-	struct kv_steer *st = kv_steer_of(ctx);
-	struct kv_backend *b = kv_world_backend(st->choice.backend);
 	__u64 hash = kv_tell_hash(i, ctx);
-	struct kv_prefix *p = kv_world_prefix(hash);
 
-	if (!p && kv_hold_first(st, hash, kv_told(st)))
-		return 0;
-	if (!p)
-		p = kv_world_prefix(hash);
-	if (p && b)
-		kv_hold(st, p, b, true);
+	kv_hold(kv_steer_of(ctx), kv_world_prefix(hash), hash, true);
 	return 0;
 }
 
