@@ -154,13 +154,21 @@ static __noinline void kv_client_moved(struct __sk_buff *skb, const struct kv_pa
 	c->path = kv_path_by(skb->ifindex);
 }
 
-/* A TC action, or KV_TO_HOME. */
-KV_INLINE int kv_client_hand(const struct kv_packet *p, __u32 rx)
+/* A connection that has no entry yet gets one when it has a home socket: what nobody has opened
+ * must not fill the table. */
+KV_INLINE int kv_client_first(struct __sk_buff *skb, struct kv_packet *p, __u32 service)
 {
-	if (!p->payload_len || p->odd || p->flags & KV_RST || !kv_hand_home(p, rx))
+	struct kv_scratch *scratch = kv_scratch_get();
+	struct kv_client *c;
+	int act;
+
+	if (!scratch || !p->payload_len || p->odd)
 		return KV_TO_HOME;
-	kv_bump(KV_CNT_drop_race);
-	return TC_ACT_SHOT;
+	act = kv_express(skb, service, 0, 0);
+	if (act != KV_TO_HOME || p->flags & KV_RST)
+		return act;
+	c = kv_client_get(scratch, &p->key);
+	return c ? kv_hand_home(c, p, 0) : KV_TO_HOME; /* nor can it be lent then */
 }
 
 static __noinline int kv_client_ingress(struct __sk_buff *skb, struct kv_packet *p, __u32 service)
@@ -169,10 +177,8 @@ static __noinline int kv_client_ingress(struct __sk_buff *skb, struct kv_packet 
 	struct kv_shift s = {};
 	int act;
 
-	if (!c) {
-		act = p->payload_len && !p->odd ? kv_express(skb, service, 0, 0) : KV_TO_HOME;
-		return act == KV_TO_HOME ? kv_client_hand(p, 0) : act;
-	}
+	if (!c)
+		return kv_client_first(skb, p, service);
 	if (p->odd)
 		return kv_drop_odd(p);
 	if (p->flags & KV_SYN && kv_client_syn(skb, p, c))
@@ -192,13 +198,14 @@ static __noinline int kv_client_ingress(struct __sk_buff *skb, struct kv_packet 
 	}
 	if (c->ifindex != skb->ifindex)
 		kv_client_moved(skb, p, c, &s);
-	if (p->payload_len && s.state == KV_CLIENT_HOME && !(p->flags & KV_RST)) {
-		act = kv_express(skb, service, s.rx, s.tx);
-		if (act != KV_TO_HOME)
+	if (p->payload_len && !(p->flags & KV_RST)) {
+		act = s.state == KV_CLIENT_HOME ? kv_express(skb, service, s.rx, s.tx) : KV_TO_HOME;
+		if (act == KV_TO_HOME)
+			act = kv_hand_home(c, p, s.rx);
+		if (act >= 0)
 			return act;
 	}
-	act = kv_client_hand(p, s.rx);
-	return act == KV_TO_HOME ? kv_client_home(skb, p, &s) : act;
+	return kv_client_home(skb, p, &s);
 }
 
 /* ---- upstreams ---- */
@@ -263,7 +270,7 @@ int kv_ingress(struct __sk_buff *skb)
 	}
 	if (!slot) {
 		act = kv_client_ingress(skb, p, service);
-		return act == KV_TO_HOME ? TC_ACT_OK : act;
+		return act < 0 ? TC_ACT_OK : act;
 	}
 	return kv_upstream_ingress(skb, p, *slot);
 }

@@ -11,7 +11,9 @@
 
 #include "lend.bpf.h"
 
-#define KV_TO_HOME (-1) /* not a TC action: the home socket gets this packet */
+/* No TC actions: the home socket gets this packet; and there is none, the stack is to answer. */
+#define KV_TO_HOME (-1)
+#define KV_NO_HOME (-2)
 
 /* Leaves a request to the agent, and says why. Not where the agent has read the beginning of a
  * request since we looked: then these bytes are no request's beginning, and that request has been
@@ -84,18 +86,13 @@ KV_INLINE void kv_query_from(struct kv_query *q, const struct kv_request *r, __u
  * and the home socket gets what is handed to it only some time later. So whoever takes the lock
  * first marks how far the home socket was given bytes, or lends; the other sees that.
  *
- * Nonzero: lent, or lent and returned, since we looked; the segment is to be dropped.
+ * KV_TO_HOME; or a TC action: lent, or lent and returned, since rx_bypass was read.
  */
-static __noinline int kv_hand_home(const struct kv_packet *p, __u32 rx_bypass)
+static __noinline int kv_hand_home(struct kv_client *c, const struct kv_packet *p, __u32 rx_bypass)
 {
-	struct kv_scratch *scratch = kv_scratch_get();
 	__u32 end = p->seq + p->payload_len;
-	struct kv_client *c;
 	bool lent = false;
 
-	c = scratch ? kv_client_get(scratch, &p->key) : NULL;
-	if (!c)
-		return 0; /* without an entry nobody can lend */
 	bpf_spin_lock(&c->lock);
 	if (kv_tuple_equal(&c->key, &p->key)) {
 		lent = c->state == KV_CLIENT_LENT || c->rx_bypass != rx_bypass;
@@ -104,7 +101,10 @@ static __noinline int kv_hand_home(const struct kv_packet *p, __u32 rx_bypass)
 			c->handed = end ? end : 1;
 	}
 	bpf_spin_unlock(&c->lock);
-	return lent;
+	if (!lent)
+		return KV_TO_HOME;
+	kv_bump(KV_CNT_drop_race);
+	return TC_ACT_SHOT;
 }
 
 /* Pairs the client with a claimed slot, under the lock. -1: another CPU was first. */
@@ -226,8 +226,9 @@ static __noinline int kv_express_send(struct __sk_buff *skb, struct kv_packet *p
 	return kv_splice(skb, p, out, b->ifindex, b->path, false);
 }
 
-/* The scratch's packet, with payload, on a connection that is not lent: a TC action, or KV_TO_HOME.
- * The packet is no argument: what a global function is given cannot be a map's key (6.1). */
+/* The scratch's packet, with payload, on a connection that is not lent: a TC action, KV_TO_HOME or
+ * KV_NO_HOME. The packet is no argument: what a global function is given cannot be a map's key
+ * (6.1). */
 KV_GLOBAL int kv_express(struct __sk_buff *skb, __u32 service_id, __u32 rx_bypass, __u32 tx_bypass)
 {
 	struct kv_service *service = kv_world_service(service_id);
@@ -242,7 +243,7 @@ KV_GLOBAL int kv_express(struct __sk_buff *skb, __u32 service_id, __u32 rx_bypas
 	p = &scratch->packet;
 	ch = &scratch->client_home;
 	if (kv_home_read(skb, &p->key, ch))
-		return KV_TO_HOME;
+		return KV_NO_HOME;
 	/* A home socket would keep it in its out-of-order queue, where it may wait while the
 	 * connection is lent on another CPU and its sequence numbers get another meaning. */
 	if (kv_seq_after(p->seq, ch->rcv_nxt + rx_bypass)) {

@@ -251,7 +251,18 @@ static void test_duplicate(void)
 	/* the agent is done with it, and no home socket would take these bytes again */
 	c = client_entry();
 	CHECK_EQ(c.handed, flow.c.seq + LEN(GET GET));
+	/* what is lent starts the count anew */
+	c.handed = flow.c.seq;
+	gw_client_set(&c.key, &c);
+	ASK(0, GET, LEN(GET));
+	COUNTED(LENT(LEN(GET)));
+	CHECK_EQ(client_entry().handed, 0);
+
 	/* a position from far ahead keeps nothing from being lent later */
+	flow_begin();
+	gw.backends[BACKEND].idle[0] = 0;
+	REFUSED(GET, agent_no_upstream);
+	c = client_entry();
 	c.state = KV_CLIENT_AGENT;
 	c.handed = flow.c.seq;
 	gw_client_set(&c.key, &c);
@@ -259,6 +270,25 @@ static void test_duplicate(void)
 	refuse(GET, LEN(GET));
 	flow.c.seq -= 1u << 30;
 	CHECK_EQ(client_entry().handed, flow.c.seq);
+}
+
+/* What belongs to no connection takes no place in the table. */
+static void test_nobody(void)
+{
+	struct kv_tuple key;
+	struct kv_client c;
+	struct packet p;
+
+	flow_begin();
+	p = segment(&flow.c, PSH, GET, LEN(GET));
+	p.path.local_port ^= htons(1);
+	key = flow.c.key;
+	key.peer_port = p.path.local_port;
+	gw_ingress(&p);
+	CHECK_EQ(gw.verdict, VERDICT_OK);
+	CHECK(!gw.touched);
+	CHECK(!gw_client(&key, &c));
+	COUNTED();
 }
 
 static void test_clients_full(void)
@@ -441,6 +471,7 @@ int main(void)
 		{"refused by its head", test_refused_by_head},
 		{"refused by the state of things", test_refused_by_state},
 		{"a duplicate of what the home socket gets", test_duplicate},
+		{"a segment of no connection", test_nobody},
 		{"refused: client table full", test_clients_full},
 		{"refused: options mismatch", test_options_mismatch},
 		{"neither side has options", test_no_options},
