@@ -201,11 +201,50 @@ static void test_holes(void)
 	NEED(!sched_setaffinity(0, sizeof(before), &before));
 }
 
+/* ---- one request twice --------------------------------------------------------------- */
+
+static void *client_sends(void *cpu)
+{
+	on_cpu(*(int *)cpu);
+	both_wait(*(int *)cpu ? both.round * 30 : 0);
+	run_once(&both.first);
+	return NULL;
+}
+
+/* A request and its duplicate: one is lent, and then the other is not the home socket's. */
+static void test_same_request(void)
+{
+	cpu_set_t before;
+	int lent;
+
+	if (!both_begin(&before))
+		return;
+	for (both.round = 0; both.round < 10 * ROUNDS; both.round++) {
+		both.first = segment(&flow.c, PSH, GET, LEN(GET));
+		both.ready = 0;
+		both_run(client_sends, NULL);
+		CHECK_EQ(client_entry().state, KV_CLIENT_LENT);
+		CHECK_EQ(client_entry().handed, 0);
+		lent = client_entry().pair.slot == (__u32)SLOT(1);
+		CHECK_EQ(slot(!lent)->state, KV_UP_IDLE);
+		flow_pair(lent);
+		flow.c.tsval_sent = both.first.tsval;
+		flow.c.tsval = both.first.tsval + 3;
+		flow.c.seq += LEN(GET);
+		flow.u[lent].ack += LEN(GET);
+		BACKEND_SAYS(lent, ANSWER, LEN(ANSWER));
+		CLIENT_ACKS(lent);
+		POOLED(lent);
+	}
+	NEED(!sched_setaffinity(0, sizeof(before), &before));
+}
+
 int main(void)
 {
 	static const struct prog_test tests[] = {
 		{"both sides of a pair on two CPUs", test_two_cpus},
 		{"a hole and what is ahead of it, on two CPUs", test_holes},
+		{"a request and its duplicate, on two CPUs", test_same_request},
 	};
 
 	return TALK_MAIN(tests);

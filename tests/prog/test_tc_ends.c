@@ -405,6 +405,7 @@ static void test_head_again(void)
 static void test_other_head_fresh(void)
 {
 	static const char other[] = "PUT /a HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n";
+
 	flow_begin();
 	BEGIN(0);
 	flow.c.seq -= LEN(GET);

@@ -160,6 +160,34 @@ static void test_held_bytes(void)
 	COUNTED();
 }
 
+/* A segment is on its way to the home socket, which does not know it yet, when its duplicate comes:
+ * that goes the same way, or the agent would relay bytes that the client has. */
+static void test_duplicate(void)
+{
+	struct packet p;
+
+	relay(1);
+	comes_home(HEAD100, LEN(HEAD100));
+	p = segment(&flow.u[0], PSH, TEN, 10);
+	send_from(&flow.u[0], &p); /* the agent still holds the head */
+	CHECK_EQ(gw.verdict, VERDICT_OK);
+	agent_writes(HEAD100, LEN(HEAD100));
+	flow_pair(0);
+	send_from(&flow.u[0], &p);
+	CHECK_EQ(gw.verdict, VERDICT_OK);
+	CHECK_EQ(client_entry().state, KV_CLIENT_AGENT);
+	CHECK_EQ(slot(0)->state, KV_UP_RELAY);
+	COUNTED();
+	/* what follows it lends again */
+	pass(flow.u[0].far, flow.u[0].home, TEN, 10);
+	flow.u[0].seq += 10;
+	agent_writes(TEN, 10);
+	flow_pair(0);
+	flow.c.tsval_sent = 0;
+	BACKEND_SAYS(0, TEN, 10);
+	COUNTED(N(lends_midflight, 1), TO_CLIENT_N(1, 10));
+}
+
 /* The whole response by the agent; the kernel settles what was charged. */
 static void test_relayed_whole(void)
 {
@@ -233,6 +261,7 @@ int main(void)
 		{"lent in mid-flight", test_lent_in_flight},
 		{"lent at its last segment", test_lent_at_the_end},
 		{"bytes are held on the way", test_held_bytes},
+		{"a duplicate of what the home socket gets", test_duplicate},
 		{"relayed whole", test_relayed_whole},
 		{"decisions taken back", test_taken_back},
 	};
