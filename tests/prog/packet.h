@@ -16,6 +16,8 @@
 
 #include <kvsteer/shared.h>
 
+#include "../../tools/common/inet_sum.h"
+
 #define PACKET_MAX 3700 /* test runs take a page with its skb's own needs */
 
 #define FIN 0x01
@@ -53,30 +55,19 @@ static inline bool packet_is_ipv4(const struct packet *p)
 
 /* ---- checksums (RFC 1071) ------------------------------------------------------------ */
 
-static inline __u32 packet_sum(const void *data, __u32 len, __u32 sum)
-{
-	const __u8 *p = data;
-
-	for (__u32 i = 0; i < len; i++)
-		sum += i & 1 ? p[i] : p[i] << 8;
-	while (sum >> 16)
-		sum = (sum & 0xffff) + (sum >> 16);
-	return sum;
-}
-
 /* Of pseudo header and segment. A segment whose checksum field is right sums up to 0xffff. */
 static inline __u32 packet_tcp_sum(const struct packet *p, const void *tcp, __u32 len)
 {
 	__u32 sum = IPPROTO_TCP + len;
 
 	if (packet_is_ipv4(p)) {
-		sum = packet_sum(&p->path.local[3], 4, sum);
-		sum = packet_sum(&p->path.peer[3], 4, sum);
+		sum = inet_sum(&p->path.local[3], 4, sum);
+		sum = inet_sum(&p->path.peer[3], 4, sum);
 	} else {
-		sum = packet_sum(p->path.local, 16, sum);
-		sum = packet_sum(p->path.peer, 16, sum);
+		sum = inet_sum(p->path.local, 16, sum);
+		sum = inet_sum(p->path.peer, 16, sum);
 	}
-	return packet_sum(tcp, len, sum);
+	return inet_sum(tcp, len, sum);
 }
 
 /* ---- writing ------------------------------------------------------------------------- */
@@ -122,7 +113,7 @@ static inline __u32 packet_ip(const struct packet *p, __u8 *at, __u32 tcp_len)
 			.daddr = p->path.peer[3],
 		};
 
-		ip.check = htons(~packet_sum(&ip, sizeof(ip), 0));
+		ip.check = htons(~inet_sum(&ip, sizeof(ip), 0));
 		memcpy(at, &ip, sizeof(ip));
 		return sizeof(ip);
 	}
@@ -215,7 +206,7 @@ static inline const char *packet_read_ip(struct packet *p, const __u8 *at, __u32
 		p->path.peer[3] = ip.daddr;
 		p->tos = ip.tos;
 		*ret_header = sizeof(ip);
-		if (packet_sum(&ip, sizeof(ip), 0) != 0xffff)
+		if (inet_sum(&ip, sizeof(ip), 0) != 0xffff)
 			return "wrong IPv4 header checksum";
 		return ntohs(ip.tot_len) == len ? NULL : "wrong IPv4 total length";
 	}

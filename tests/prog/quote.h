@@ -40,7 +40,7 @@ static inline __u32 quote_ip(__u8 *at, const __u32 from[4], const __u32 to[4], i
 		ip.frag_off = htons(0x4000);
 		ip.saddr = from[3];
 		ip.daddr = to[3];
-		ip.check = htons(~packet_sum(&ip, sizeof(ip), 0));
+		ip.check = htons(~inet_sum(&ip, sizeof(ip), 0));
 		memcpy(at, &ip, sizeof(ip));
 		return sizeof(ip);
 	}
@@ -56,10 +56,10 @@ static inline __u32 quote_sum(const struct quote *q, const __u8 *icmp, __u32 len
 	__u32 sum = 0;
 
 	if (!quote_is_ipv4(q)) {
-		sum = packet_sum(q->from, 16, IPPROTO_ICMPV6 + len);
-		sum = packet_sum(q->to, 16, sum);
+		sum = inet_sum(q->from, 16, IPPROTO_ICMPV6 + len);
+		sum = inet_sum(q->to, 16, sum);
 	}
-	return packet_sum(icmp, len, sum);
+	return inet_sum(icmp, len, sum);
 }
 
 static inline __u32 quote_write(const struct quote *q, __u8 buf[PACKET_MAX])
@@ -113,7 +113,7 @@ static inline const char *quote_read(struct quote *q, const __u8 *buf, __u32 len
 	tcp = quoted + header;
 	if (tcp + QUOTED_TCP != buf + len)
 		return "wrong length";
-	if (ipv4 && packet_sum(ip, header, 0) != 0xffff)
+	if (ipv4 && inet_sum(ip, header, 0) != 0xffff)
 		return "wrong IPv4 header checksum";
 	quote_addresses(ip, ipv4, q->from, q->to);
 	quote_addresses(quoted, ipv4, q->path.local, q->path.peer);

@@ -120,7 +120,7 @@ static void run_behind_options(struct bpf_program *prog, const struct packet *p)
 		field = htons(len + n - 14);
 		memcpy(ip + 2, &field, 2);
 		memset(ip + 10, 0, 2);
-		field = htons(~packet_sum(ip, 24, 0));
+		field = htons(~inet_sum(ip, 24, 0));
 		memcpy(ip + 10, &field, 2);
 	} else {
 		memcpy(frame + at, "\x06\x00\x01\x04\x00\x00\x00\x00", n);

@@ -16,6 +16,7 @@
 #include <kvsteer/framing.h>
 #include <kvsteer/shared.h>
 
+#include "../common/inet_sum.h"
 #include "kvsteer.skel.h"
 #include "dataplane.h"
 #include "micro.h"
@@ -75,26 +76,12 @@ static void make_segment(struct segment *s, const struct kv_tuple *t, size_t pay
 	memcpy(s->options, "\x01\x01\x08\x0a\0\0\0\1\0\0\0\1", sizeof(s->options));
 }
 
-/* RFC 1071, by 16-bit words. */
-static uint32_t sum_add(const void *data, size_t len, uint32_t sum)
-{
-	const uint8_t *bytes = data;
-
-	for (size_t i = 0; i < len; i++)
-		sum += i & 1 ? bytes[i] : bytes[i] << 8;
-	return sum;
-}
-
 static void set_checksum(struct segment *s, size_t payload)
 {
 	size_t len = sizeof(s->tcp) + sizeof(s->options) + payload;
-	uint32_t sum = sum_add(&s->ip.saddr, 8, IPPROTO_TCP + len);
 
 	s->tcp.check = 0;
-	sum = sum_add(&s->tcp, len, sum);
-	while (sum >> 16)
-		sum = (sum & 0xffff) + (sum >> 16);
-	s->tcp.check = htons(~sum);
+	s->tcp.check = htons(~inet_sum(&s->tcp, len, inet_sum(&s->ip.saddr, 8, IPPROTO_TCP + len)));
 }
 
 /* The framing behind a head like this one. */
