@@ -1,27 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Messages of KV events against vectors of all engines. Run in the source tree's root. */
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <yyjson.h>
 
 #include "check.h"
 #include "events/decode.h"
+#include "events_vectors.h"
 
 #define VECTORS "tests/vectors/events/kv-events.json"
-
-static size_t unhex(const char *hex, unsigned char **ret)
-{
-	size_t n = strlen(hex) / 2;
-	unsigned int byte;
-
-	*ret = malloc(n + !n); /* exactly: the sanitizer sees what is read behind it */
-	for (size_t i = 0; i < n; i++) {
-		sscanf(hex + 2 * i, "%2x", &byte);
-		(*ret)[i] = byte;
-	}
-	return n;
-}
 
 static uint64_t number(yyjson_val *v)
 {
@@ -79,18 +64,6 @@ static void check_event(const struct kv_batch *b, const struct kv_cache_event *e
 		check_text(e->salt, yyjson_obj_get(want, "cache_salt"));
 }
 
-static const char *hex_of(yyjson_val *vectors, const char *name)
-{
-	yyjson_val *v;
-	size_t i, max;
-
-	yyjson_arr_foreach (vectors, i, max, v)
-		if (!strcmp(yyjson_get_str(yyjson_obj_get(v, "name")), name))
-			return yyjson_get_str(yyjson_obj_get(v, "hex"));
-	printf("# no vector %s\n", name);
-	exit(1);
-}
-
 /* The named vector's batch; valid until the next. */
 static const struct kv_batch *decoded(struct kv_decode *d, yyjson_val *vectors, const char *name)
 {
@@ -98,7 +71,7 @@ static const struct kv_batch *decoded(struct kv_decode *d, yyjson_val *vectors, 
 	size_t n;
 
 	free(message);
-	n = unhex(hex_of(vectors, name), &message);
+	n = unhex(yyjson_get_str(yyjson_obj_get(vector_named(vectors, name), "hex")), &message);
 	CHECK_EQ(kv_decode(d, message, n), 0);
 	return kv_decode_batch(d);
 }
