@@ -35,15 +35,22 @@ static inline uint32_t world_weight(const struct world *w, uint32_t backend, uin
 	return i < 0 ? 0 : w->told[i].weight;
 }
 
+/* Every call for a key; false: it need not be looked for. */
+static inline bool world_hears(struct world *w)
+{
+	w->n_calls++;
+	return !w->deaf;
+}
+
 static inline void world_told(void *ctx, uint64_t key, uint32_t depth, uint32_t backend,
 			      uint32_t weight)
 {
 	struct world *w = ctx;
-	int i = w->deaf ? 0 : world_find(w, backend, key);
+	int i;
 
-	w->n_calls++;
-	if (w->deaf)
+	if (!world_hears(w))
 		return;
+	i = world_find(w, backend, key);
 	if (i < 0)
 		i = w->n_told++;
 	if (i >= 8192)
@@ -57,11 +64,11 @@ static inline void world_told(void *ctx, uint64_t key, uint32_t depth, uint32_t 
 static inline void world_gone(void *ctx, uint64_t key, uint32_t backend)
 {
 	struct world *w = ctx;
-	int i = w->deaf ? 0 : world_find(w, backend, key);
+	int i;
 
-	w->n_calls++;
-	if (w->deaf)
+	if (!world_hears(w))
 		return;
+	i = world_find(w, backend, key);
 	if (i < 0)
 		w->gone_unknown++;
 	else
@@ -144,6 +151,51 @@ static inline void build_apply(struct kv_index *ix, int id, struct build *b)
 	build_step(ix, id, b);
 	while (!kv_index_work(ix, 5))
 		;
+}
+
+/* ---- the one index of a test program ------------------------------------------------- */
+
+static struct world w;
+static struct build b;
+
+static inline void open_with(struct kv_index_limits limits)
+{
+	kv_index_free(w.ix);
+	memset(&w, 0, sizeof(w));
+	w.ix = kv_index_new(&limits, &world_sink, &w);
+}
+
+static inline void open_index(void)
+{
+	open_with((struct kv_index_limits)KV_INDEX_LIMITS);
+}
+
+static inline int add(uint32_t backend, uint32_t rank, uint32_t block)
+{
+	struct kv_index_engine e = {.backend = backend, .rank = rank, .model = "m", .block = block};
+
+	return kv_index_add(w.ix, &e);
+}
+
+static inline void begin(uint8_t kind, uint64_t first, uint32_t n)
+{
+	memset(&b.event, 0, sizeof(b.event));
+	b.event.kind = kind;
+	b.event.n_hashes = n;
+	for (uint32_t i = 0; i < n; i++)
+		b.hashes[i] = first + i;
+}
+
+/* Blocks first … first + n - 1 of the prompt whose tokens count up from 1; the block's number tells
+ * its place. parent 0: none. */
+static inline void with_tokens(uint64_t parent, uint32_t place, uint32_t size)
+{
+	b.event.block_size = size;
+	b.event.has_parent = parent != 0;
+	b.event.parent = parent;
+	b.event.n_tokens = b.event.n_hashes * size;
+	for (uint32_t i = 0; i < b.event.n_tokens; i++)
+		b.tokens[i] = place * size + i + 1;
 }
 
 #endif

@@ -35,21 +35,16 @@ static void gone(void *ctx, uint64_t key, uint32_t backend)
 	__atomic_fetch_add(&seen.gone[backend], 1, __ATOMIC_RELAXED);
 }
 
-static void cleared(void *ctx, uint32_t backend, uint32_t rank, bool wholesale)
-{
-	(void)ctx;
-	(void)rank;
-	(void)wholesale;
-	__atomic_fetch_add(&seen.cleared[backend], 1, __ATOMIC_RELAXED);
-}
-
-static void unsure(void *ctx, uint32_t backend, uint32_t rank, bool wholesale)
-{
-	(void)ctx;
-	(void)rank;
-	(void)wholesale;
-	__atomic_fetch_add(&seen.unsure[backend], 1, __ATOMIC_RELAXED);
-}
+#define COUNTED(what)                                                                              \
+	static void what(void *ctx, uint32_t backend, uint32_t rank, bool wholesale)               \
+	{                                                                                          \
+		(void)ctx;                                                                         \
+		(void)rank;                                                                        \
+		(void)wholesale;                                                                   \
+		__atomic_fetch_add(&seen.what[backend], 1, __ATOMIC_RELAXED);                      \
+	}
+COUNTED(cleared)
+COUNTED(unsure)
 
 static void complete(void *ctx, uint32_t backend, uint32_t rank, bool is)
 {

@@ -4,49 +4,6 @@
 #include "events_build.h"
 #include "kvsteer.h"
 
-static struct world w;
-static struct build b;
-
-static void open_with(struct kv_index_limits limits)
-{
-	kv_index_free(w.ix);
-	memset(&w, 0, sizeof(w));
-	w.ix = kv_index_new(&limits, &world_sink, &w);
-}
-
-static void open_index(void)
-{
-	open_with((struct kv_index_limits)KV_INDEX_LIMITS);
-}
-
-static int add(uint32_t backend, uint32_t rank, uint32_t block)
-{
-	struct kv_index_engine e = {.backend = backend, .rank = rank, .model = "m", .block = block};
-
-	return kv_index_add(w.ix, &e);
-}
-
-static void begin(uint8_t kind, uint64_t first, uint32_t n)
-{
-	memset(&b.event, 0, sizeof(b.event));
-	b.event.kind = kind;
-	b.event.n_hashes = n;
-	for (uint32_t i = 0; i < n; i++)
-		b.hashes[i] = first + i;
-}
-
-/* Blocks first … first + n - 1 of the prompt whose tokens count up from 1; the block's number tells
- * its place. parent 0: none. */
-static void with_tokens(uint64_t parent, uint32_t place, uint32_t size)
-{
-	b.event.block_size = size;
-	b.event.has_parent = parent != 0;
-	b.event.parent = parent;
-	b.event.n_tokens = b.event.n_hashes * size;
-	for (uint32_t i = 0; i < b.event.n_tokens; i++)
-		b.tokens[i] = place * size + i + 1;
-}
-
 static void store(int id, uint64_t first, uint32_t n, uint64_t parent, uint32_t place,
 		  uint32_t size)
 {
@@ -58,6 +15,26 @@ static void store(int id, uint64_t first, uint32_t n, uint64_t parent, uint32_t 
 static void drop(int id, uint64_t first, uint32_t n)
 {
 	begin(KV_EVENT_REMOVED, first, n);
+	build_apply(w.ix, id, &b);
+}
+
+/* Block 1, of which only the hash is said. */
+static void in_tier(int id, uint8_t kind, uint8_t tier)
+{
+	begin(kind, 1, 1);
+	b.event.tier = tier;
+	build_apply(w.ix, id, &b);
+}
+
+/* Block 1 of a cache group. */
+static void in_group(int id, uint8_t kind, uint32_t group, uint8_t spec)
+{
+	begin(kind, 1, 1);
+	if (kind == KV_EVENT_STORED)
+		with_tokens(0, 0, 16);
+	b.event.has_group = true;
+	b.event.group = group;
+	b.event.spec = spec;
 	build_apply(w.ix, id, &b);
 }
 
@@ -284,21 +261,15 @@ static void life(void)
 		store(id, 1, 1, 0, 0, 16);
 		drop(id, 1, 1);
 		CHECK_EQ(world_weight(&w, 1, key(16, 16)), 255);
-		begin(KV_EVENT_STORED, 1, 1); /* to CPU: no tokens */
-		b.event.tier = KV_TIER_CPU;
-		build_apply(w.ix, id, &b);
+		in_tier(id, KV_EVENT_STORED, KV_TIER_CPU);
 		drop(id, 1, 1);
 		CHECK_EQ(world_weight(&w, 1, key(16, 16)), 128);
 		drop(id, 1, 1); /* none on the GPU */
 		CHECK_EQ(world_weight(&w, 1, key(16, 16)), 128);
-		begin(KV_EVENT_REMOVED, 1, 1);
-		b.event.tier = KV_TIER_CPU;
-		build_apply(w.ix, id, &b);
+		in_tier(id, KV_EVENT_REMOVED, KV_TIER_CPU);
 		CHECK_EQ(w.n_told, 0);
 		CHECK_EQ(kv_index_entries(w.ix), 0);
-		begin(KV_EVENT_STORED, 1, 1);
-		b.event.tier = KV_TIER_CPU;
-		build_apply(w.ix, id, &b);
+		in_tier(id, KV_EVENT_STORED, KV_TIER_CPU);
 		CHECK_EQ(w.n_told, 0);
 		kv_index_stats(w.ix, id, &stats);
 		CHECK_EQ(stats.ignored_unknown, 2);
@@ -308,28 +279,14 @@ static void life(void)
 	{
 		open_index();
 		id = add(1, 0, 16);
-		begin(KV_EVENT_STORED, 1, 1);
-		with_tokens(0, 0, 16);
-		b.event.has_group = true;
-		b.event.group = 1;
-		b.event.spec = KV_SPEC_FULL;
-		build_apply(w.ix, id, &b);
+		in_group(id, KV_EVENT_STORED, 1, KV_SPEC_FULL);
 		CHECK_EQ(w.n_told, 1);
-		b.event.group = 0;
-		b.event.spec = KV_SPEC_OTHER;
-		build_apply(w.ix, id, &b);
-		begin(KV_EVENT_REMOVED, 1, 1);
-		b.event.has_group = true;
-		build_apply(w.ix, id, &b);
+		in_group(id, KV_EVENT_STORED, 0, KV_SPEC_OTHER);
+		in_group(id, KV_EVENT_REMOVED, 0, KV_SPEC_UNSAID);
 		CHECK_EQ(w.n_told, 1);
-		b.event.group = 1;
-		build_apply(w.ix, id, &b);
+		in_group(id, KV_EVENT_REMOVED, 1, KV_SPEC_UNSAID);
 		CHECK_EQ(w.n_told, 0);
-		begin(KV_EVENT_STORED, 1, 1);
-		with_tokens(0, 0, 16);
-		b.event.has_group = true;
-		b.event.group = 2; /* no kind said */
-		build_apply(w.ix, id, &b);
+		in_group(id, KV_EVENT_STORED, 2, KV_SPEC_UNSAID);
 		CHECK_EQ(w.n_told, 0);
 	}
 
@@ -437,156 +394,11 @@ static void caps(void)
 	}
 }
 
-/* ---- any sequence, against a plain model --------------------------------------------- */
-
-#define NODES 64 /* blocks of a tree of prompts: node n's parent is n / 2 */
-#define CACHES 3 /* two ranks of backend 0, and backend 1 */
-
-struct waiting_block {
-	uint32_t node, parent;
-};
-
-static struct {
-	uint32_t refs[NODES][KV_TIERS];
-	bool known[NODES];
-	struct waiting_block wait[4096];
-	int n_wait;
-} model[CACHES];
-static uint64_t node_key[NODES];
-
-static void node_tokens(uint32_t node, uint32_t *tokens)
-{
-	for (uint32_t i = 0; i < 16; i++)
-		tokens[i] = node * 16 + i;
-}
-
-static uint32_t model_refs(int c, uint32_t node)
-{
-	uint32_t sum = 0;
-
-	for (int t = 0; t < KV_TIERS; t++)
-		sum += model[c].refs[node][t];
-	return sum;
-}
-
-static void model_reveal(int c, uint32_t node)
-{
-	if (model_refs(c, node))
-		model[c].known[node] = true;
-	else
-		return;
-	for (int i = 0; i < model[c].n_wait;) {
-		struct waiting_block b = model[c].wait[i];
-
-		if (b.parent != node) {
-			i++;
-			continue;
-		}
-		model[c].wait[i] = model[c].wait[--model[c].n_wait];
-		if (!model[c].known[b.node])
-			model_reveal(c, b.node);
-		i = 0;
-	}
-}
-
-static void model_store(int c, uint32_t node, uint8_t tier)
-{
-	uint32_t parent = node / 2;
-
-	model[c].refs[node][tier]++;
-	if (parent && !model[c].known[parent])
-		model[c].wait[model[c].n_wait++] = (struct waiting_block){node, parent};
-	else if (!model[c].known[node])
-		model_reveal(c, node);
-}
-
-static uint32_t model_weight(uint32_t backend, uint32_t node)
-{
-	static const uint32_t weights[KV_TIERS] = {255, 128, 32, 0};
-	uint32_t best = 0;
-
-	for (int c = backend ? 2 : 0; c < (backend ? 3 : 2); c++)
-		for (int t = 0; t < KV_TIERS; t++)
-			if (model[c].known[node] && model[c].refs[node][t] && weights[t] > best)
-				best = weights[t];
-	return best;
-}
-
-static void random_step(const int *ids)
-{
-	int c = rand() % CACHES, what = rand() % 100;
-	uint32_t node = 1 + rand() % (NODES - 1);
-	uint8_t tier = rand() % 4 ? KV_TIER_GPU : rand() % KV_TIERS;
-
-	if (what == 0) {
-		memset(&model[c], 0, sizeof(model[c]));
-		kv_index_clear(w.ix, ids[c]);
-		while (!kv_index_work(w.ix, 7))
-			;
-	} else if (what < 60) {
-		begin(KV_EVENT_STORED, node, 1);
-		with_tokens(node / 2, 0, 16);
-		node_tokens(node, b.tokens);
-		b.event.tier = tier;
-		model_store(c, node, tier);
-		build_apply(w.ix, ids[c], &b);
-	} else {
-		begin(KV_EVENT_REMOVED, node, 1);
-		b.event.tier = tier;
-		if (model[c].refs[node][tier])
-			model[c].refs[node][tier]--;
-		if (!model_refs(c, node))
-			model[c].known[node] = false;
-		build_apply(w.ix, ids[c], &b);
-	}
-}
-
-static void any_sequence(void)
-{
-	int ids[CACHES];
-
-	TEST("any sequence of events, three caches: what is told is what a plain model holds")
-	{
-		node_key[0] = 0;
-		for (uint32_t n = 1; n < NODES; n++) {
-			struct kv_key k = {.domain = KVSTEER_TOKENS, .model = {"m", 1}};
-			uint32_t tokens[16];
-			uint64_t local;
-
-			node_tokens(n, tokens);
-			local = kv_hash_local(tokens, 16, NULL, 0, kv_seed(&k));
-			node_key[n] = n > 1 ? kv_hash_chain(node_key[n / 2], local) : local;
-		}
-		srand(5);
-		for (int round = 0; round < 20; round++) {
-			open_index();
-			memset(model, 0, sizeof(model));
-			ids[0] = add(0, 0, 16);
-			ids[1] = add(0, 1, 16);
-			ids[2] = add(1, 0, 16);
-			for (int step = 0; step < 400; step++) {
-				unsigned int held = 0;
-
-				random_step(ids);
-				for (uint32_t n = 1; n < NODES; n++)
-					for (uint32_t k = 0; k < 2; k++) {
-						held += model_weight(k, n) != 0;
-						CHECK_EQ(world_weight(&w, k, node_key[n]),
-							 model_weight(k, n));
-					}
-				CHECK_EQ(w.n_told, held);
-			}
-			CHECK_EQ(w.gone_unknown, 0);
-		}
-	}
-}
-
 int main(void)
 {
 	keys();
 	life();
 	caps();
-	any_sequence();
 	kv_index_free(w.ix);
 	return check_done();
 }
