@@ -98,12 +98,16 @@ static void add(uint32_t id)
 	CHECK_EQ(follow_add(follow, id, 0, name, &lives[id].server.addr, false), 0);
 }
 
+static bool scrapes = true;
+
 static void begin(unsigned int n)
 {
 	struct follow_options o = FOLLOW_DEFAULTS;
 	struct follow_calls calls = {state, new_cache, cache_size, backend, foreign, NULL};
 
 	o.health_ms = o.models_ms = o.metrics_ms = 20;
+	if (!scrapes)
+		o.metrics_ms = 0;
 	o.health_timeout_ms = o.metrics_timeout_ms = 500;
 	o.stale_ms = 2000;
 	memset(told, 0, sizeof(told));
@@ -216,6 +220,54 @@ static void restarts(void)
 	end(2);
 }
 
+/* What a restart takes away, of an engine that was warm and is never seen to be away. */
+static void starts_anew(void)
+{
+	__u64 limit = kv_now_ns() + 30000000000ull;
+	struct view_backend view = {};
+
+	begin(1);
+	CHECK_EQ(follow_add(follow, 0, 0, "e0", &lives[0].server.addr, true), 0);
+	loop_until(base, &told[0].sizes, 1, 2000);
+	told[0].backend.matched_tokens = 100000;
+	told[0].backend.prompt_tokens = lives[0].queries = 200000;
+	do {
+		loop_for(base, 5);
+		follow_view(follow, 0, &view);
+	} while (view.verdict.cause != PROOF_CACHING_OFF && kv_now_ns() < limit);
+	CHECK_EQ(view.verdict.cause, PROOF_CACHING_OFF);
+	CHECK_EQ(view.weight, HEALTH_FULL);
+	lives[0].started = 2000;
+	loop_until(base, &told[0].caches, 1, 2000);
+	follow_view(follow, 0, &view);
+	CHECK_EQ(view.verdict.cause, PROOF_TOO_LITTLE);
+	CHECK(view.weight < HEALTH_FULL / 4);
+	CHECK_EQ(view.state, HEALTH_UP);
+	end(1);
+}
+
+/* Without its metrics there is nobody else to tell. */
+static void restarts_by_probes(void)
+{
+	scrapes = false;
+	begin(1);
+	scrapes = true;
+	add(0);
+	until(0, true);
+	loop_close(&lives[0].server);
+	until(0, false);
+	CHECK_EQ(told[0].caches, 0);
+	loop_open(&lives[0].server, base);
+	until(0, true);
+	CHECK_EQ(told[0].caches, 1);
+	end(1);
+}
+
+static uint64_t serving(const char *model)
+{
+	return follow_serving(follow, 0, model, strlen(model)).words[0];
+}
+
 static void requests(void)
 {
 	struct view_service view = {};
@@ -240,7 +292,9 @@ static void requests(void)
 	CHECK(told[0].takes && !told[1].takes);
 	follow_drain(follow, 1, false);
 	CHECK(told[1].takes);
+	CHECK_EQ(serving("m"), 3);
 	follow_remove(follow, 1);
+	CHECK_EQ(serving("m"), 1);
 	follow_outcome(follow, 1, OUTCOME_FAILURE);
 	CHECK(told[0].takes);
 	/* back-pressure */
@@ -258,11 +312,6 @@ static void requests(void)
 	CHECK_EQ(follow_add(follow, 999, 0, "x", &lives[0].server.addr, false), -EINVAL);
 	CHECK_EQ(follow_add(follow, 1, 99, "x", &lives[0].server.addr, false), -EINVAL);
 	end(2);
-}
-
-static uint64_t serving(const char *model)
-{
-	return follow_serving(follow, 0, model, strlen(model)).words[0];
 }
 
 static void models_and_load(void)
@@ -333,6 +382,10 @@ int main(void)
 	some_dead();
 	TEST("restarts")
 	restarts();
+	TEST("what a restart takes away")
+	starts_anew();
+	TEST("restarts, by probes alone")
+	restarts_by_probes();
 	TEST("requests tell, too")
 	requests();
 	TEST("models, load and proof")

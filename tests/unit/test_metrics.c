@@ -158,12 +158,14 @@ static void nul_bytes(void)
 	CHECK_EQ(reader.prom.malformed, 1);
 }
 
-/* One byte too many for a line, and one that just fits. */
+/* A line that just fits; one byte too many; far too many. */
 static void long_lines(void)
 {
+	static const unsigned int too_many[] = {0, 1, PROM_LINE_MAX};
 	static char page[3 * PROM_LINE_MAX];
 
-	for (int more = 0; more < 2; more++) {
+	for (int i = 0; i < 3; i++) {
+		unsigned int more = too_many[i];
 		char *p = page + sprintf(page, "vllm:num_requests_running{a=\"");
 		size_t fill = PROM_LINE_MAX - (p - page) - strlen("\"} 3") + more;
 		struct engine_load load = {0};
@@ -172,7 +174,8 @@ static void long_lines(void)
 		sprintf(p + fill, "\"} 3\nvllm:num_requests_waiting 1\n");
 		read_page(page, strlen(page), 1000, &load);
 		CHECK_EQ(load.has, LOAD_WAITING | (more ? 0 : LOAD_RUNNING));
-		CHECK_EQ(reader.prom.malformed, more);
+		CHECK_EQ(load.running, more ? 0 : 3);
+		CHECK_EQ(reader.prom.malformed, more > 0);
 	}
 }
 
@@ -240,9 +243,10 @@ static void joins(void)
 	CHECK_EQ(load.capacity, 1920);
 	CHECK_EQ(load.blocks, 110);
 	CHECK_EQ(load.block_size, 32);
-	/* tensor-parallel workers of one rank all say the same; ranks are added */
+	/* of tensor-parallel workers of one rank the greatest counts; ranks are added */
 	load = read_text("sglang:num_running_reqs{dp_rank=\"0\",tp_rank=\"0\"} 5\n"
 			 "sglang:num_running_reqs{dp_rank=\"0\",tp_rank=\"1\"} 5\n"
+			 "sglang:num_running_reqs{dp_rank=\"0\",tp_rank=\"2\"} 4\n"
 			 "sglang:num_running_reqs{dp_rank=\"1\",tp_rank=\"2\"} 2\n"
 			 "sglang:num_running_reqs{dp_rank=\"-1\",tp_rank=\"2\"} 1\n");
 	CHECK_EQ(load.running, 8);
