@@ -140,17 +140,64 @@ static void lists(void)
 	loop_for(base, 20);
 }
 
+/* Asked once in ten minutes, and soon when somebody wants to know: at most once a second. It begins
+ * with the first test, so that the second is over when its own turn comes. */
+static struct {
+	struct loop_server server;
+	struct seen seen;
+	struct prober *prober;
+} rare;
+
+static void rare_begin(void)
+{
+	struct prober_options o = {"/health", 600000, 20000, 600000, probed, models, &rare.seen};
+
+	loop_text(&rare.server, STATUS(200));
+	loop_open(&rare.server, base);
+	rare.prober = prober_new(base, "rare", &rare.server.addr, &o);
+}
+
+static void soon(bool of_models, const unsigned int *count)
+{
+	__u64 limit = kv_now_ns() + 30000000000ull, asked_ns = 0;
+
+	CHECK(loop_until(base, count, 1, 2000));
+	CHECK_EQ(*count, 1);
+	while (*count < 2 && kv_now_ns() < limit) {
+		asked_ns = kv_now_ns();
+		prober_now(rare.prober, of_models);
+		loop_for(base, 5);
+	}
+	CHECK_EQ(*count, 2);
+	prober_now(rare.prober, of_models);
+	loop_for(base, 30);
+	CHECK(*count == 2 || kv_now_ns() - asked_ns > 900000000);
+}
+
+static void asked_soon(void)
+{
+	soon(true, &rare.seen.lists);
+	soon(false, &rare.seen.probes);
+	CHECK_EQ(rare.seen.lists, 2);
+	prober_free(rare.prober);
+	loop_close(&rare.server);
+	loop_for(base, 5);
+}
+
 int main(void)
 {
 	signal(SIGPIPE, SIG_IGN);
 	kv_log_set_level(KV_LOG_ERROR);
 	base = event_base_new();
+	rare_begin();
 	TEST("answers")
 	answers();
 	TEST("hung, dead, back")
 	hung_dead_back();
 	TEST("models")
 	lists();
+	TEST("soon, but not too often")
+	asked_soon();
 	event_base_free(base);
 	return check_done();
 }
