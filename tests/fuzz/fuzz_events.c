@@ -3,8 +3,8 @@
  * Publishers of any bytes: order, decoder and index together. The input is a row of commands: a
  * byte that says what comes (live, replayed, end, connection, time), a number, and for messages a
  * length and the payload. What must hold: every message comes out of the sequence once; in steps
- * the decoder reads what it reads at once; the index tells of nothing twice, keeps within its cap,
- * and is empty once its engines are gone.
+ * the decoder reads what it reads at once; what the index has told is what
+ * it finds; it keeps within its cap, and is empty and has taken back all once its engines are gone.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -36,28 +36,66 @@ static struct kv_decode *decode, *steps;
 static struct publisher publishers[ENGINES];
 static unsigned int given, taken;
 
+/* What has been told: more than the cap's entries. */
+static struct {
+	uint64_t key;
+	uint32_t backend, weight;
+} held[8192];
+static unsigned int n_held;
+
+static unsigned int held_at(uint64_t key, uint32_t backend)
+{
+	unsigned int i = 0;
+
+	while (i < n_held && (held[i].key != key || held[i].backend != backend))
+		i++;
+	return i;
+}
+
 static void told(void *ctx, uint64_t key, uint32_t depth, uint32_t backend, uint32_t weight)
 {
+	unsigned int i;
+
 	(void)ctx;
 	must(depth && weight && backend < 2);
 	must(kv_index_lookup(ix, backend, key) == weight);
+	i = held_at(key, backend);
+	n_held += i == n_held;
+	must(n_held < sizeof(held) / sizeof(*held));
+	held[i].key = key;
+	held[i].backend = backend;
+	held[i].weight = weight;
 }
 
 static void gone(void *ctx, uint64_t key, uint32_t backend)
 {
+	unsigned int i = held_at(key, backend);
+
 	(void)ctx;
-	(void)key;
 	must(backend < 2);
+	if (i < n_held) /* else void already */
+		held[i] = held[--n_held];
 }
 
-static void whole(void *ctx, uint32_t backend, uint32_t rank, bool flag)
+static void all_gone(void *ctx, uint32_t backend, uint32_t rank, bool wholesale)
 {
 	(void)ctx;
-	(void)flag;
+	must(backend < 2 && rank < 2);
+	for (unsigned int i = 0; wholesale && i < n_held;)
+		if (held[i].backend == backend)
+			held[i] = held[--n_held];
+		else
+			i++;
+}
+
+static void is_complete(void *ctx, uint32_t backend, uint32_t rank, bool is)
+{
+	(void)ctx;
+	(void)is;
 	must(backend < 2 && rank < 2);
 }
 
-static const struct kv_index_sink sink = {told, gone, whole, whole, whole};
+static const struct kv_index_sink sink = {told, gone, all_gone, all_gone, is_complete};
 
 static void check_steps(const struct payload *p, int expected)
 {
@@ -183,7 +221,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	if (!size)
 		return 0;
-	given = taken = 0;
+	given = taken = n_held = 0;
 	index.max_bytes = 256 << 10;
 	index.max_orphan_bytes = 8 << 10;
 	limits.hold_count = 8;
@@ -200,6 +238,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	while (end - data >= 2)
 		command(&data, end, &now);
 	must(kv_index_bytes(ix) <= index.max_bytes);
+	while (!kv_index_work(ix, 1000))
+		;
+	for (unsigned int i = 0; i < n_held; i++)
+		must(kv_index_lookup(ix, held[i].backend, held[i].key) == held[i].weight);
 	for (int i = 0; i < ENGINES; i++) {
 		kv_sequence_exit(&publishers[i].sequence);
 		kv_index_remove(ix, publishers[i].id);
@@ -207,7 +249,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	must(given == taken);
 	while (!kv_index_work(ix, 1000))
 		;
-	must(!kv_index_entries(ix));
+	must(!kv_index_entries(ix) && !n_held);
 	kv_index_free(ix);
 	return 0;
 }

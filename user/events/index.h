@@ -20,7 +20,8 @@
 
 /* Who is told. A backend of several ranks holds a key while any of them does. `wholesale`: all that
  * was told of the backend is void at once, no `gone` follows; else the rank's keys go one by one.
- */
+ * Those of a rank that was on its way out before may still go one by one: a `gone` of what is not
+ * held is to be ignored. */
 struct kv_index_sink {
 	/* Holds the prefix that ends here; again when its weight changes. depth: tokens. */
 	void (*told)(void *ctx, uint64_t key, uint32_t depth, uint32_t backend, uint32_t weight);
