@@ -111,7 +111,7 @@ static bool alone(const struct kv_index *ix, int id)
 	return true;
 }
 
-/* Begins anew, with nothing in it. */
+/* Begins anew, with nothing in it and not complete. */
 static void reset(struct kv_index *ix, int id)
 {
 	struct engine *e = ix->engines[id];
@@ -122,6 +122,7 @@ static void reset(struct kv_index *ix, int id)
 	e->block = e->block_given;
 	e->full_groups = e->other_groups = 0;
 	e->stats.clears++;
+	index_incomplete(ix, id);
 }
 
 void kv_index_clear(struct kv_index *ix, int id)
@@ -129,7 +130,6 @@ void kv_index_clear(struct kv_index *ix, int id)
 	struct engine *e = ix->engines[id];
 
 	reset(ix, id);
-	index_incomplete(ix, id);
 	ix->sink->cleared(ix->ctx, e->backend, e->rank, e->wholesale);
 }
 
@@ -138,7 +138,6 @@ void kv_index_unsure(struct kv_index *ix, int id)
 	struct engine *e = ix->engines[id];
 
 	reset(ix, id);
-	index_incomplete(ix, id);
 	ix->sink->unsure(ix->ctx, e->backend, e->rank, e->wholesale);
 }
 

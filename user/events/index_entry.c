@@ -197,7 +197,7 @@ static bool make_room(struct kv_index *ix, int id)
 	if (ix->engines[id]->n >= share)
 		return false;
 	for (int i = 0; i < ix->n_ids; i++) {
-		if (ix->engines[i] && ix->engines[i]->n > most) {
+		if (ix->engines[i]->n > most) {
 			most = ix->engines[i]->n;
 			from = i;
 		}
