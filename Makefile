@@ -161,6 +161,8 @@ $(B)/tests/prog/test_%: $(B)/tests/prog/test_%.o $(B)/libcommon.a $(B)/libkvstee
 
 FUZZFLAGS = $(CPPFLAGS) -std=gnu11 -g -O1 -Wall -Wextra -Werror -fsanitize=address,undefined \
 	    -fno-sanitize-recover=all -MMD -MP
+# FUZZ_WITH: what a fuzzer is linked with besides. Not $^, which holds the sources that it includes, too,
+# once it has been built.
 FUZZ_O   := $(patsubst %.c,$(OUT)/fuzz/%.o,$(call srcs,user/lib))
 fuzzers: $(addprefix $(OUT)/fuzz/,$(FUZZERS))
 $(OUT)/fuzz/%.o: %.c
@@ -169,8 +171,9 @@ $(OUT)/fuzz/%.o: %.c
 	$(Q)$(CLANG) $(FUZZFLAGS) -fsanitize=fuzzer-no-link -c $< -o $@
 $(OUT)/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(FUZZ_O)
 	$(call msg,FUZZ,$@)
-	$(Q)$(CLANG) $(FUZZFLAGS) -fsanitize=fuzzer -MF $@.d -MT $@ $(filter %.c %.o,$^) -o $@ $(LDLIBS)
-$(OUT)/fuzz/fuzz_events: $(filter-out user/events/follow% user/events/frames%,$(call srcs,user/events))
+	$(Q)$(CLANG) $(FUZZFLAGS) -fsanitize=fuzzer -MF $@.d -MT $@ $< $(FUZZ_O) $(FUZZ_WITH) -o $@ $(LDLIBS)
+$(OUT)/fuzz/fuzz_events: FUZZ_WITH := $(filter-out user/events/follow% user/events/frames%,$(call srcs,user/events))
+$(OUT)/fuzz/fuzz_events: $(call srcs,user/events)
 
 ## demo: the main job on a real trace: clients, gateway and engines in namespaces (root)
 demo:
