@@ -14,9 +14,8 @@
 #define TICK_MS 1000
 #define WEIGHT_STEP 32 /* smaller changes wait */
 
-/* These know of no maps, and are indexed by the same ids. */
-_Static_assert(HEALTH_MEMBERS >= KV_MAX_BACKENDS && MODELS_ENGINES >= KV_MAX_BACKENDS,
-	       "room for every backend");
+_Static_assert(HEALTH_MEMBERS >= KV_MAX_BACKENDS, "indexed by the maps' ids");
+_Static_assert(MODELS_ENGINES >= KV_MAX_BACKENDS, "indexed by the maps' ids");
 
 struct engine {
 	struct follow *follow;
@@ -209,13 +208,11 @@ static void reported(void *arg, const struct engine_report *r)
 
 static void on_tick(evutil_socket_t fd, short what, void *arg)
 {
-	struct timeval next = ms_timeval(TICK_MS);
 	struct follow *f = arg;
 	uint64_t now_ns = kv_now_ns();
 
 	(void)fd;
 	(void)what;
-	evtimer_add(&f->tick, &next);
 	for (uint32_t i = 0; i < FOLLOW_SERVICES; i++)
 		if (f->pools[i]) {
 			health_tick(&f->pools[i]->health, now_ns);
@@ -226,7 +223,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 struct follow *follow_new(struct event_base *base, const struct follow_options *options,
 			  const struct follow_calls *calls)
 {
-	struct timeval first = ms_timeval(TICK_MS);
+	struct timeval every = ms_timeval(TICK_MS);
 	struct follow *f = calloc(1, sizeof(*f));
 
 	if (!f)
@@ -239,8 +236,8 @@ struct follow *follow_new(struct event_base *base, const struct follow_options *
 		free(f);
 		return NULL;
 	}
-	evtimer_assign(&f->tick, base, on_tick, f);
-	evtimer_add(&f->tick, &first);
+	event_assign(&f->tick, base, -1, EV_PERSIST, on_tick, f);
+	event_add(&f->tick, &every);
 	return f;
 }
 
