@@ -68,10 +68,6 @@ running() {
 	[ "$(kvs -j backend list | jq '[.. | objects | .inflight_requests? | numbers] | add')" = "$1" ]
 }
 
-risen() { # COUNTER BEFORE BY
-	[ "$(counter "$1")" -ge $(($2 + $3)) ]
-}
-
 # waited NAME…: for all patients, and shows what those were told
 waited() {
 	# shellcheck disable=SC2086
@@ -103,7 +99,7 @@ waited() {
 		all_said $lane-stream 200 1
 		all_said $lane-5 200 $((10 * n))
 	done
-	risen probes_sent "$probes" 20
+	risen probes_sent $((probes + 20))
 	[ "$(counter pairs_dead_client)" = 0 ]
 	[ "$(counter pairs_dead_backend)" = 0 ]
 	[ -z "${KV_SOAK:-}" ] || again "$QUICK"
@@ -143,7 +139,7 @@ end_patients() {
 	until_true 10 kv_lent 3 # the agent lane's stream, too
 	silent c2
 	until_true 12 aborted_since "$before" 4
-	until_true 2 risen pairs_dead_client "$dead" 4
+	until_true 2 risen pairs_dead_client $((dead + 4))
 	until_true 2 idle
 	talks c2
 	end_patients
@@ -174,7 +170,7 @@ backend_is() {
 	all_said express 504 1
 	all_said agent 200 1
 	for lane in express agent; do all_said $lane-stream reset 1; done
-	risen pairs_dead_backend 0 4
+	risen pairs_dead_backend 4
 	until_true 2 idle
 	until_true 15 backend_is e1 up
 	until_true 15 backend_is e2-6 up

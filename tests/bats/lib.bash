@@ -242,6 +242,11 @@ counter() {
 	kvs -j counters | jq --arg n "$1" '[.. | objects | .[$n]? | numbers] | first // error("no counter " + $n)'
 }
 
+# risen COUNTER N: it is N now, or more
+risen() {
+	[ "$(counter "$1")" -ge "$2" ]
+}
+
 # What is under way by the kernel's own numbers: kvsteer shows what is below 0 as 0.
 kv_under_way() {
 	bpftool -j map dump pinned "$KV_PIN/kv_backends" |

@@ -93,11 +93,6 @@ whole() {
 		die "not whole: $1"
 }
 
-# risen COUNTER N: it is N now, or more
-risen() {
-	[ "$(counter "$1")" -ge "$2" ]
-}
-
 # agent_says KEY: what the agent itself tells of its state
 agent_says() {
 	python3 - "$KV_CTL" "$1" <<-'PY'
