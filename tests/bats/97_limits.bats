@@ -162,9 +162,13 @@ no_clients() {
 	until_true 5 eval 'fine "$(traffic -n 100 -c 16)"'
 }
 
+all_up() { [ "$(kvs -j status | jq -c .backends)" = '{"total":6,"up":6}' ]; }
+
 @test "out of local ports: requests wait for a connection, then 503; over when ports are there" {
 	local out range
-	gateway 'timeouts: {connect: 500ms}'
+	# a SYN that goes unanswered is sent again after 1 s: with less, that would be the backend's fault
+	gateway 'timeouts: {connect: 2500ms}'
+	until_true 5 all_up
 	range=$(kv_in "$KV_ID-gw" sysctl -n net.ipv4.ip_local_port_range)
 	kv_in "$KV_ID-gw" sysctl -qw 'net.ipv4.ip_local_port_range=50000 50005'
 	out=$(traffic -n 200 -c 40 --first-us 100000-200000)
@@ -172,7 +176,7 @@ no_clients() {
 	[ "$(counter upstreams_out_of_ports)" -gt 0 ]
 	told 'local ports'
 	# the backends are not to blame
-	[ "$(kvs -j status | jq -c .backends)" = '{"total":6,"up":6}' ]
+	all_up
 	kv_in "$KV_ID-gw" sysctl -qw "net.ipv4.ip_local_port_range=$range"
 	until_true 10 eval 'fine "$(traffic -n 200 -c 40)"'
 }
