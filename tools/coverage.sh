@@ -41,7 +41,7 @@ parsers=(
 	"clients, engines:TCP options, sequence numbers:seq.h"
 	"engines:responses, chunks:framing.h framing_machine.h framing_state.h"
 	"engines:metrics pages:user/engines/prom.c user/engines/metrics.c"
-	"engines:KV events:user/events/decode.c user/events/unpack.h user/events/sequence.c"
+	"engines:KV events:user/events/decode*.c user/events/unpack.h user/events/names.c user/events/sequence.c"
 	"DNS servers:answers:user/engines/dns_answer.c"
 	"administrator:configuration:user/common/config*.c user/common/addr.c"
 )
@@ -49,7 +49,7 @@ units="events_decode events_sequence request hint tenant framing seq prompt hash
 
 flags=(-Iinclude -Iuser -I.output -D_GNU_SOURCE -DKVSTEER_VERSION='"coverage"' -std=gnu11 -g -O0
 	-Wno-string-plus-int -fprofile-instr-generate -fcoverage-mapping)
-pkgs=(libcyaml yaml-0.1 yyjson libxxhash)
+pkgs=(libcyaml yaml-0.1 yyjson libxxhash libzmq)
 read -ra cflags < <(pkg-config --cflags "${pkgs[@]}")
 read -ra libs < <(pkg-config --libs "${pkgs[@]}")
 libs+=(-lm -lresolv)
@@ -81,8 +81,7 @@ run() {
 		{ echo "coverage: $name failed" && tail -n 20 "$out/$name.log" && return 1; } >&2
 }
 
-shopt -s extglob
-for f in user/lib/*.c user/common/{config*,addr}.c user/engines/{prom,metric*}.c user/events/!(follow*).c; do
+for f in user/lib/*.c user/common/{config*,addr}.c user/engines/{prom,metric*}.c user/events/*.c; do
 	spread compile "$f"
 done
 all_done
