@@ -2,13 +2,15 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # The bench: the same work through plain forwarding, through kvsteer and through its peers.
 #
-#   tools/bench.sh [--rounds N] [--seconds S] [--only NAME,…] [--work WORK,…] [--quick]
+#   tools/bench.sh [--rounds N] [--seconds S] [--only NAME,…] [--work WORK,…] [--quick] [--before TREE]
 #
 #   names: direct kvsteer-express kvsteer-agent nginx haproxy sglang-router vllm-router
 #   works: small prompt answer streams micro
+#   --before TREE: another version of this repository, built; its two lanes are rows of their own,
+#   before-express and before-agent, measured in the same rounds.
 #
-# Two equal sets of hosts: kvsteer's programs sit on the interfaces of one, everything else is
-# measured on the other and so does not pay for them. All routers stay up and idle; a round measures
+# Equal sets of hosts: kvsteer's programs sit on the interfaces of one (another version's on those of
+# one more), everything else is measured on the other and so does not pay for them. All routers stay up and idle; a round measures
 # each work with one router after the other, and the next round begins with another router.
 # Needs root. Changes nothing outside its namespaces and .output/.
 set -euo pipefail
@@ -29,11 +31,12 @@ ANSWER_BYTES=52428800
 STREAM_TOKENS=64
 
 rounds=3 seconds=2 warmup=0.5
+before_out=
 names=$ALL_NAMES
 works=$ALL_WORKS
 
 usage() {
-	sed -n '3,12s/^# \{0,1\}//p' "$0"
+	sed -n '3,14s/^# \{0,1\}//p' "$0"
 	exit "$1"
 }
 
@@ -57,6 +60,7 @@ while [ $# -gt 0 ]; do
 	--seconds) seconds=${2:?} && shift ;;
 	--only) names=$(known name "${2:?}" "$ALL_NAMES") && shift ;;
 	--work) works=$(known work "${2:?}" "$ALL_WORKS") && shift ;;
+	--before) before_out=$(cd "${2:?}/$OUT" && pwd) && shift ;;
 	--quick) rounds=1 seconds=0.5 warmup=0.2 ;;
 	-h | --help) usage 0 ;;
 	*) usage 2 >&2 ;;
@@ -64,22 +68,26 @@ while [ $# -gt 0 ]; do
 	shift
 done
 [[ " $names " == *" direct "* ]] || names="direct $names" # what the others are compared with
+for lane in ${before_out:+express agent}; do
+	names=${names/kvsteer-$lane/kvsteer-$lane before-$lane}
+done
 
 [ "$(id -u)" = 0 ] || die "needs root, for network namespaces and BPF: run it with sudo"
 for b in kv-load kv-engine; do
 	[ -x $OUT/$b ] || die "$OUT/$b is not built: run make first"
 done
 
-plain="kvb$$p" steered="kvb$$k" # ids of the two sets of hosts
+plain="kvb$$p" # ids of the sets of hosts
+declare -A steered=([kvsteer]="kvb$$k" [before]="kvb$$o") built=([kvsteer]=$OUT [before]=$before_out)
 dir=$(mktemp -d "$PWD/$OUT/bench.XXXXXX")
-pin=/sys/fs/bpf/kvbench-$$
-control=/run/kvbench-$$.sock # the tree may lie deeper than a socket path is long
+pin=/sys/fs/bpf/kvbench-$$-
+control=/run/kvbench-$$- # the tree may lie deeper than a socket path is long
 pids=()
 agent_idle_us=0
 declare -A router_pid router_target
 
 cleanup() {
-	local pid
+	local pid version
 	set +e
 	trap - EXIT INT TERM
 	for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null; done
@@ -88,8 +96,11 @@ cleanup() {
 	done
 	wait 2>/dev/null
 	kv_net_down "$plain"
-	kv_net_down "$steered"
-	rm -rf "$pin" "$control" "$dir"
+	for version in "${!steered[@]}"; do
+		kv_net_down "${steered[$version]}"
+		rm -rf "$pin$version" "$control$version"
+	done
+	rm -rf "$dir"
 }
 trap cleanup EXIT
 trap 'exit 130' INT TERM
@@ -148,17 +159,19 @@ skip() {
 	names=$kept
 }
 
+# start_kvsteer VERSION: kvsteer, or before.
 start_kvsteer() {
-	local i
-	if [ ! -x $OUT/kvsteerd ]; then
-		skip kvsteer-express "$OUT/kvsteerd is not built"
-		skip kvsteer-agent "$OUT/kvsteerd is not built"
+	local i lane ns=${steered[$1]}
+	if [ ! -x "${built[$1]}/kvsteerd" ]; then
+		for lane in express agent; do skip "$1-$lane" "${built[$1]}/kvsteerd is not built"; done
 		return
 	fi
+	kv_net_up "$ns" 1 $ENGINES
+	engines "$ns"
 	# The engines' caches hold the twenty long prompts, 55,000 tokens each, several times over.
-	cat >"$dir/kvsteer.yaml" <<-CONF
-		pin: $pin
-		control: $control
+	cat >"$dir/$1.yaml" <<-CONF
+		pin: $pin$1
+		control: $control$1
 		timeouts:
 		  drain: 1s
 		services:
@@ -169,15 +182,15 @@ start_kvsteer() {
 		  backends:
 	CONF
 	for ((i = 1; i <= ENGINES; i++)); do echo "  - address: 10.72.$i.2:$ENGINE_PORT"; done \
-		>>"$dir/kvsteer.yaml"
-	spawn kvsteerd "$steered-gw" $OUT/kvsteerd -c "$dir/kvsteer.yaml"
-	wait_for "$spawned" "$steered-c1" 10.71.1.1:8000 ||
-		die "kvsteerd does not answer: $(tail -n 3 "$dir/kvsteerd.log")"
-	for i in kvsteer-express kvsteer-agent; do
-		router_pid[$i]=$spawned
-		router_target[$i]=10.71.1.1:8000
+		>>"$dir/$1.yaml"
+	spawn "$1" "$ns-gw" "${built[$1]}/kvsteerd" -c "$dir/$1.yaml"
+	wait_for "$spawned" "$ns-c1" 10.71.1.1:8000 ||
+		die "kvsteerd does not answer: $(tail -n 3 "$dir/$1.log")"
+	for lane in express agent; do
+		router_pid[$1-$lane]=$spawned
+		router_target[$1-$lane]=10.71.1.1:8000
 	done
-	agent_idle_us=$(cpu_per_second "$spawned")
+	[ "$1" != kvsteer ] || agent_idle_us=$(cpu_per_second "$spawned")
 }
 
 # cpu_per_second PID: what a process without work uses, in microseconds of CPU time.
@@ -191,8 +204,9 @@ cpu_per_second() {
 
 # counters NAME: kvsteer's counters as JSON; null for the others.
 counters() {
-	if [[ $1 = kvsteer-* ]] && [ -x $OUT/kvsteer ]; then
-		$OUT/kvsteer -j --pin "$pin" counters | jq -c .counters
+	local version=${1%-*}
+	if [ -n "${steered[$version]:-}" ]; then
+		"${built[$version]}/kvsteer" -j --pin "$pin$version" counters | jq -c .counters
 	else
 		echo null
 	fi
@@ -210,9 +224,9 @@ work_args() {
 	args+=(--connections "${1##*-}")
 	# A GET needs no hint for the express lane; a chunked request is always the agent's.
 	case $2:$1 in
-	kvsteer-express:answer*) ;;
-	kvsteer-express:*) args+=(--hint) ;;
-	kvsteer-agent:answer*) args+=(--chunked) ;;
+	*-express:answer*) ;;
+	*-express:*) args+=(--hint) ;;
+	*-agent:answer*) args+=(--chunked) ;;
 	esac
 }
 
@@ -224,7 +238,7 @@ measure() {
 	work_args "$2" "$3"
 	case $3 in
 	direct) for ((i = 1; i <= ENGINES; i++)); do args+=(--target "10.72.$i.2:$ENGINE_PORT"); done ;;
-	kvsteer-*) ns=$steered-c1 ;;&
+	kvsteer-* | before-*) ns=${steered[${3%-*}]}-c1 ;;&
 	*) args+=(--target "${router_target[$3]}" --watch "${router_pid[$3]}") ;;
 	esac
 	# Every measurement has tails of its own, so that no cache knows them from before.
@@ -245,12 +259,10 @@ measure() {
 seed=0
 echo "bench: $(uname -sr), $(nproc) CPUs; $rounds rounds of $seconds s"
 kv_net_up "$plain" 1 $ENGINES
-kv_net_up "$steered" 1 $ENGINES
 engines "$plain"
-[[ $names != *kvsteer-* ]] || engines "$steered"
 for name in $names; do
 	case $name in
-	kvsteer-*) [ -n "${router_pid[$name]:-}" ] || start_kvsteer ;;
+	kvsteer-* | before-*) [ -n "${router_pid[$name]:-}" ] || start_kvsteer "${name%-*}" ;;
 	direct) ;;
 	*) "peer_${name//-/_}" "$plain-gw" "$plain-c1" ;;
 	esac

@@ -76,12 +76,28 @@ def rows_of(runs):
                 "counters": sum_counters(group),
             }
         )
-    for row in rows:
-        direct = find(rows, row["work"], row["connections"], "direct")
-        comparable = direct and direct["requests"] and row["requests"]
-        row["added_p50_us"] = round(row["p50_us"] - direct["p50_us"], 1) if comparable else None
-        row["ratio_to_direct"] = round(row["rps"] / direct["rps"], 3) if comparable else None
+        direct = pairs(group, groups.get((work, connections, "direct"), []))
+        before = pairs(group, groups.get((work, connections, before_of(name)), []))
+        rows[-1]["added_p50_us"] = mid_pair(direct, lambda r, d: r["p50_us"] - d["p50_us"], 1)
+        rows[-1]["ratio_to_direct"] = mid_pair(direct, lambda r, d: r["rps"] / d["rps"], 3)
+        rows[-1]["ratio_to_before"] = mid_pair(before, lambda r, b: r["rps"] / b["rps"], 3)
     return rows
+
+
+def pairs(group, others):
+    """Each round's run with another's of the same round."""
+    other = {r["round"]: r for r in others if r["requests"]}
+    return [(r, other[r["round"]]) for r in group if r["requests"] and r["round"] in other]
+
+
+def mid_pair(paired, compare, digits):
+    """Median of what each round shows: a shared machine's speed drifts from round to round."""
+    return round(median(compare(*p) for p in paired), digits) if paired else None
+
+
+def before_of(name):
+    """The row of the same lane in another version of kvsteer; none for the others."""
+    return name.replace("kvsteer-", "before-") if name.startswith("kvsteer-") else None
 
 
 def find(rows, work, connections, name):
@@ -124,6 +140,7 @@ def print_table(rows):
                         for i, (c, w) in enumerate(zip(line, widths))).rstrip())  # fmt: skip
         if n == 0:
             print("-" * (sum(widths) + 2 * (len(widths) - 1)))
+    print_before([r for r in rows if r["ratio_to_before"] is not None])
     print_lanes([r for r in rows if r["counters"]])
     print(
         "\nMedians over the rounds. Router CPU: user and system time of the router's processes (for\n"
@@ -131,6 +148,14 @@ def print_table(rows):
         "and the kernel's work for packets, which no process is charged for reliably: plain\n"
         "forwarding and kvsteer's programs are in there."
     )
+
+
+def print_before(rows):
+    if rows:
+        print("\nRequests per second, times those of the version before (median of the rounds' ratios):")
+    for r in rows:
+        label = f"{WORKS[r['work']]}, {r['connections']}, {r['name']}"
+        print(f"  {label:<38}{r['ratio_to_before']:>8.2f}")
 
 
 def print_lanes(rows):
