@@ -122,9 +122,9 @@ $(B)/libtools.a: $(TOOLS_O)
 	$(call msg,AR,$@)
 	$(Q)rm -f $@ && ar rcs $@ $^
 
-$(B)/kvsteerd: $(call objs,user/agent) $(B)/libengines.a $(B)/libcommon.a $(B)/libkvsteer.a
+$(B)/kvsteerd: $(call objs,user/agent) $(B)/libengines.a $(B)/libevents.a $(B)/libcommon.a $(B)/libkvsteer.a
 	$(call msg,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) $^ -o $@ $(LDLIBS)
+	$(Q)$(CC) $(LDFLAGS) $^ -o $@ $(LDLIBS) $(EVENTLIBS)
 $(B)/kvsteer: $(call objs,user/cli) $(B)/libsim.a $(B)/libcommon.a $(B)/libkvsteer.a
 	$(call msg,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) $^ -o $@ $(LDLIBS) -lz

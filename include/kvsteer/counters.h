@@ -104,7 +104,24 @@
 	X(clients_refused, "client connections refused: limit reached")                            \
 	X(clients_refused_address, "client connections refused: limits.clients_per_address")       \
 	X(clients_out_of_files, "client connections refused: open files kept for upstreams")       \
-	X(accepts_put_off, "accepting put off for a second: out of files or memory")
+	X(accepts_put_off, "accepting put off for a second: out of files or memory")               \
+	/* engines' KV events */                                                                   \
+	X(told_messages, "messages of engines' events, replayed ones included")                    \
+	X(told_stored, "blocks that engines said they stored")                                     \
+	X(told_removed, "blocks that engines said they evicted")                                   \
+	X(told_cleared, "caches that engines said are empty, or of which nothing is known")        \
+	X(told_gaps, "gaps in the numbers of an engine's messages")                                \
+	X(told_replays, "replays asked for")                                                       \
+	X(told_replays_failed, "replays that did not bring what was missed")                       \
+	X(told_restarts, "engines that began anew by the numbers of their messages")               \
+	X(told_unreadable, "messages that were no batch of events: refused as a whole")            \
+	X(told_malformed, "events with a field of a wrong type, or tokens that do not fit")        \
+	X(told_unknown, "events and fields of unknown names: skipped")                             \
+	X(told_ignored_groups, "events of caches that are not full attention: ignored")            \
+	X(told_unfit, "blocks of a size that does not go with the one that is looked up")          \
+	X(told_orphans_dropped, "blocks whose parent was never told: dropped")                     \
+	X(told_refused, "blocks that found no room or had to make it: limits.events")              \
+	X(told_strangers, "messages of topics that name no backend")
 /* clang-format on */
 
 enum kv_counter {

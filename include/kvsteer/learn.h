@@ -81,10 +81,11 @@ KV_INLINE void kv_enter_session(struct kv_steer *st)
 KV_INLINE __u64 kv_holder_word(const struct kv_steer *st, __u64 old, const struct kv_backend *b,
 			       bool told)
 {
-	__u64 flags = told ? KV_HOLDER_TOLD : KV_HOLDER_TENTATIVE;
+	__u64 flags = told ? KV_HOLDER_TOLD | KV_HOLDER_TIER(st->tier) : KV_HOLDER_TENTATIVE;
 
 	if (!told && old && kv_holder_backend(old) == st->choice.backend && kv_holder_live(old, b))
-		flags = old & (KV_HOLDER_TENTATIVE | KV_HOLDER_TOLD);
+		flags = old & (kv_holder_told(old, b) ? KV_HOLDER_TOLD | KV_HOLDER_TIER_MASK
+						      : KV_HOLDER_TENTATIVE);
 	return kv_holder_make(st->choice.backend, st->epoch, st->clock, flags);
 }
 

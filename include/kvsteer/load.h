@@ -94,11 +94,18 @@ KV_INLINE __u64 kv_holder_age(__u64 holder, __u64 clock)
 	return age > KV_CLOCK_MASK - KV_CLOCK_AHEAD ? 0 : age;
 }
 
+/* The engine itself says so, and has not lost its thread since. */
+KV_INLINE bool kv_holder_told(__u64 holder, const struct kv_backend *b)
+{
+	return holder & KV_HOLDER_TOLD &&
+	       ((kv_holder_clock(holder) - b->told_from) & KV_CLOCK_MASK) <= KV_CLOCK_MASK / 2;
+}
+
 KV_INLINE bool kv_holder_live(__u64 holder, const struct kv_backend *b)
 {
 	if (b->state != KV_BACKEND_UP || kv_holder_epoch(holder) != (b->epoch & 0xfff))
 		return false;
-	return holder & KV_HOLDER_TOLD || kv_holder_age(holder, b->clock) < b->capacity;
+	return kv_holder_told(holder, b) || kv_holder_age(holder, b->clock) < b->capacity;
 }
 
 KV_INLINE void kv_prefix_copy(__u64 *to, const struct kv_prefix *p)

@@ -59,14 +59,28 @@ static long kv_sample_step(__u32 i, void *ctx)
 
 /* ---- matches ------------------------------------------------------------------------- */
 
+/* What is told to be in a slower tier is worth less than computing it saves. */
+KV_INLINE __u32 kv_worth(struct kv_steer *st, __u64 holder, const struct kv_backend *b,
+			 __u32 tokens)
+{
+	__u32 tier = kv_holder_tier(holder);
+
+	if (!tier || !kv_holder_told(holder, b))
+		return tokens;
+	st->weighed = 1;
+	return (__u64)tokens * st->tier_weight[kv_index(tier, KV_TIER_COUNT)] / KV_TIER_WHOLE;
+}
+
 /* In a fleet too large to scan, holders become candidates by being found. */
 KV_INLINE void kv_match_note(struct kv_steer *st, __u64 holder, __u32 tokens)
 {
 	__u32 id = kv_holder_backend(holder);
 	struct kv_backend *b = kv_world_backend(id);
 
-	if (!b || id >= KV_MAX_BACKENDS || !tokens || tokens < st->floor ||
-	    !kv_holder_live(holder, b))
+	if (!b || id >= KV_MAX_BACKENDS || !kv_holder_live(holder, b))
+		return;
+	tokens = kv_worth(st, holder, b, tokens);
+	if (!tokens || tokens < st->floor)
 		return;
 	if (!kv_is_candidate(st, id)) {
 		if (st->scan || b->service != st->query.service)
@@ -76,10 +90,11 @@ KV_INLINE void kv_match_note(struct kv_steer *st, __u64 holder, __u32 tokens)
 			return;
 	}
 	id = kv_index(id, KV_MAX_BACKENDS);
-	if (st->match[id])
+	if (st->match[id] >= tokens)
 		return;
+	if (!st->match[id])
+		st->matched++;
 	st->match[id] = tokens;
-	st->matched++;
 	if (tokens > st->choice.best)
 		st->choice.best = tokens;
 }
@@ -111,7 +126,7 @@ static long kv_match_rung_step(__u32 i, void *ctx)
 	}
 	kv_prefix_copy(st->holder, p);
 	kv_loop(KV_HOLDERS, kv_match_holder_step, &st);
-	return st->scan && st->matched == st->n;
+	return st->scan && st->matched == st->n && !st->weighed;
 }
 
 /*
@@ -316,6 +331,7 @@ KV_INLINE void kv_steer_reset(struct kv_steer *st)
 	st->n = 0;
 	st->matched = 0;
 	st->absent = 0;
+	st->weighed = 0;
 	st->rates = 0;
 	st->requests = 0;
 }
@@ -331,6 +347,7 @@ KV_ENTRY int kv_steer_decide(struct kv_steer *st)
 		return -ENOENT;
 	st->policy = svc->policy;
 	st->floor = svc->floor;
+	__builtin_memcpy(st->tier_weight, svc->events.weight, sizeof(st->tier_weight));
 	st->listed = svc->n_backends;
 	st->scan = st->listed <= KV_SCAN_MAX || st->policy == KV_POLICY_HASH ||
 		   st->policy == KV_POLICY_ROUND_ROBIN;

@@ -13,7 +13,7 @@
 #include "types.h"
 #include "framing.h"
 
-#define KV_SCHEMA 3
+#define KV_SCHEMA 4
 #define KV_MAGIC 0x6b767374 /* "kvst" */
 
 #define KV_MAX_SERVICES 16
@@ -68,18 +68,29 @@ struct kv_choice {
 };
 
 /* A holder is one word, so that it changes in one atomic step:
- * clock (40 bits) | epoch (12) | backend (10) | flags (2). 0 = empty. */
+ * clock (40 bits) | epoch (12) | tier (2) | backend (8) | flags (2). 0 = empty. */
 #define KV_HOLDER_TENTATIVE 1ull /* the request that taught it has not been answered yet */
 #define KV_HOLDER_TOLD 2ull	 /* from the engine's own events, not learned at dispatch */
+#define KV_HOLDER_TIER(tier) ((__u64)(tier) << 10) /* flag: where it is, if it was told */
+#define KV_HOLDER_TIER_MASK KV_HOLDER_TIER(KV_TIER_COUNT - 1)
+
+/* Tiers as engines name them: GPU, CPU, disk, external. */
+#define KV_TIER_COUNT 4
+#define KV_TIER_WHOLE 256 /* weight of what is as good as in the GPU */
 
 KV_INLINE __u64 kv_holder_make(__u32 backend, __u32 epoch, __u64 clock, __u64 flags)
 {
-	return clock << 24 | (__u64)(epoch & 0xfff) << 12 | (__u64)(backend & 0x3ff) << 2 | flags;
+	return clock << 24 | (__u64)(epoch & 0xfff) << 12 | (__u64)(backend & 0xff) << 2 | flags;
 }
 
 KV_INLINE __u32 kv_holder_backend(__u64 h)
 {
-	return h >> 2 & 0x3ff;
+	return h >> 2 & 0xff;
+}
+
+KV_INLINE __u32 kv_holder_tier(__u64 h)
+{
+	return h >> 10 & (KV_TIER_COUNT - 1);
 }
 
 KV_INLINE __u32 kv_holder_epoch(__u64 h)
@@ -125,6 +136,26 @@ enum kv_policy {
 #define KV_SERVICE_UP 1u
 #define KV_SERVICE_DRAINING 2u /* no new lends: every request goes to the agent */
 
+#define KV_MODEL_LEN 256
+#define KV_ENDPOINT_LEN 96
+
+/* How its engines' KV events are followed. The kernel reads the weights only; the rest is the
+ * agent's, and here so that the next one has it. */
+struct kv_service_events {
+	__u16 on;
+	__u16 lora_is_field; /* requests name a LoRA by a field of its own, not as their model */
+	__u16 port;	     /* each engine publishes there, at its own address; 0: see bind */
+	__u16 replay_port;   /* 0: no replay */
+	__u32 ranks;	     /* data-parallel ones, each on the next port */
+	__u32 first;	     /* number of an engine's first message */
+	__u32 block;	     /* tokens; 0: the engine's own */
+	__u16 weight[KV_TIER_COUNT]; /* of KV_TIER_WHOLE: what is told to be there counts so much */
+	char model[KV_MODEL_LEN];    /* as requests name it; empty: asked of the engine */
+	char bind[KV_ENDPOINT_LEN];  /* engines connect to it */
+	char topic[KV_ENDPOINT_LEN]; /* prefix of the topics that are theirs */
+	__u32 zero;
+};
+
 struct kv_service {
 	char name[KV_NAME_LEN];
 	__u32 flags;
@@ -139,6 +170,7 @@ struct kv_service {
 	__u64 used_tokens;
 	__u64 used_at; /* ns */
 	__u16 backends[KV_MAX_BACKENDS];
+	struct kv_service_events events;
 };
 
 enum kv_backend_state {
@@ -146,6 +178,14 @@ enum kv_backend_state {
 	KV_BACKEND_UP,
 	KV_BACKEND_DOWN,     /* cannot be reached: tried again by the agent */
 	KV_BACKEND_DRAINING, /* finishes what it has, gets no new request */
+};
+
+/* What is known of an engine's cache from its own events. */
+enum kv_told {
+	KV_TOLD_OFF,	  /* it is not followed: all is learned */
+	KV_TOLD_UNSURE,	  /* not heard, or events were missed: what was told counts as learned */
+	KV_TOLD_FOLLOWED, /* from some moment on */
+	KV_TOLD_COMPLETE, /* all of it */
 };
 
 #define KV_PATH_LOCAL 1u /* an engine of this host: by way of lo */
@@ -172,6 +212,14 @@ struct kv_backend {
 	__u64 prompt_tokens;
 	__u64 matched_tokens;
 	__u64 failures;
+	/* engines' events (tell.h) */
+	__u64 told_from;   /* what was told before the clock stood there counts as learned */
+	__u64 told_held;   /* blocks that it says it holds */
+	__u32 told;	   /* enum kv_told */
+	__u32 told_block;  /* tokens per block; 0: not known */
+	__u16 events_port; /* in place of the service's; 0: that one */
+	__u16 replay_port;
+	__u32 zero;
 	/* one bit per idle upstream; claimed by an atomic and-not */
 	__u64 idle[KV_POOL_WORDS];
 };
@@ -346,7 +394,8 @@ struct kv_call {
 struct kv_telling {
 	__u32 backend;
 	__u32 epoch; /* the backend's when this was said: of an older one nothing is believed */
-	__u32 gone;  /* these blocks have been evicted; 0: stored */
+	__u16 gone;  /* these blocks have been evicted; 0: stored */
+	__u16 tier;  /* stored there */
 	__u32 n;
 	__u64 hash[KV_TELL_MAX]; /* chain hashes, each of a prompt up to the end of a block */
 };

@@ -101,6 +101,10 @@ struct kv_steer {
 	__u64 capacity;
 	__u64 entered;
 	__u64 epoch;
+	__u32 tier;    /* telling: where the blocks are */
+	__u32 weighed; /* some match counts less than its depth: a shallower one may be worth more
+			*/
+	__u16 tier_weight[KV_TIER_COUNT];  /* the service's */
 	__u64 known[KV_MAX_BACKENDS / 64]; /* one bit per candidate */
 	__u32 match[KV_MAX_BACKENDS];	   /* tokens held, by backend; valid where known */
 	__u16 candidate[KV_MAX_BACKENDS];

@@ -70,6 +70,7 @@ KV_ENTRY int kv_tell(struct kv_steer *st, const struct kv_telling *t)
 	if (!b || t->backend == KV_NONE || t->epoch != b->epoch)
 		return -ENOENT;
 	st->choice.backend = t->backend;
+	st->tier = t->tier;
 	st->epoch = t->epoch;
 	st->clock = kv_read_once(b->clock);
 	kv_loop(t->n < KV_TELL_MAX ? t->n : KV_TELL_MAX,

@@ -50,17 +50,19 @@ static const struct {
 	{"services: []\n", "f:1: services: a list of 0: expected 1 to 16 entries"},
 	{"services: [x]\n",
 	 "f:1: services[0]: found \"x\": expected keys and values: name, listen, "
-	 "policy, floor, body_limit, capacity, rate, backends"},
+	 "policy, floor, body_limit, capacity, rate, events, backends"},
 	{SERVICE "polices: 1\n", "f:4: unknown key \"polices\": expected one of " TOP_KEYS},
-	{SERVICE "  polici: 1\n", "f:4: services[0]: unknown key \"polici\": expected one of name, "
-				  "listen, policy, floor, body_limit, capacity, rate, backends"},
+	{SERVICE "  polici: 1\n",
+	 "f:4: services[0]: unknown key \"polici\": expected one of name, "
+	 "listen, policy, floor, body_limit, capacity, rate, events, backends"},
 	{SERVICE "  policy: least\n  policy: hash\n",
 	 "f:5: services[0].policy: key given twice: expected it once"},
 	{SERVICE "? [x]\n: 1\n", "f:4: a key that is not a word: expected one of " TOP_KEYS},
 	{SERVICE "timeouts: 5s\n", "f:4: timeouts: found \"5s\": expected keys and values: "
 				   "client_idle, request, response, probe, drain, connect"},
-	{SERVICE "limits: [1]\n", "f:4: limits: found a list: expected keys and values: body, "
-				  "memory, clients, clients_per_address, memory_per_address"},
+	{SERVICE "limits: [1]\n",
+	 "f:4: limits: found a list: expected keys and values: body, "
+	 "memory, clients, events, clients_per_address, memory_per_address"},
 	{"services:\n- listen: [\":80\"]\n",
 	 "f:2: services[0]: key \"name\" is missing: expected " NAME},
 	{"services:\n- name: a\n", "f:2: services[0]: key \"listen\" is missing: expected " ADDRESS
@@ -164,6 +166,32 @@ static const struct {
 	{SERVICE "  backends:\n  - {address: 10.0.0.1:80, rate: 0}\n",
 	 "f:5: services[0].backends[0].rate: found \"0\": expected tokens per second, from 1 to "
 	 "1000000000"},
+	{SERVICE "  events: {ports: 1}\n", "f:4: services[0].events: unknown key \"ports\": "
+					   "expected one of model, port, replay_port, "
+					   "bind, topic, ranks, first, block, lora, weights"},
+	{SERVICE "  events: {}\n", "f:4: services[0].events: expected either port (engines publish "
+				   "there) or bind (engines connect to it)"},
+	{SERVICE "  events: {port: 5557, bind: \"*:5557\"}\n",
+	 "f:4: services[0].events: expected either port (engines publish there) or bind (engines "
+	 "connect to it)"},
+	{SERVICE "  events: {bind: \"*:5557\", ranks: 2}\n",
+	 "f:4: services[0].events.ranks: with bind all of an engine's ranks are one: expected 1"},
+	{SERVICE "  events: {port: 65500, ranks: 64}\n",
+	 "f:4: services[0].events.ranks: the last one's port would be 65563: expected at most "
+	 "65535"},
+	{SERVICE "  events: {port: 0}\n",
+	 "f:4: services[0].events.port: found \"0\": expected a port from 1 to 65535"},
+	{SERVICE "  events: {bind: here}\n",
+	 "f:4: services[0].events.bind: found \"here\": expected " ADDRESS
+	 ", or *:PORT for any address"},
+	{SERVICE "  events: {port: 1, lora: id}\n",
+	 "f:4: services[0].events.lora: found \"id\": expected model or field"},
+	{SERVICE "  events:\n    port: 1\n    weights: {cpu: 101}\n",
+	 "f:6: services[0].events.weights.cpu: found \"101\": expected percent, from 0 to 100"},
+	{SERVICE "  backends:\n  - {address: 10.0.0.1:80, events_port: x}\n",
+	 "f:5: services[0].backends[0].events_port: found \"x\": expected a port from 1 to 65535"},
+	{SERVICE "limits: {events: 1MiB}\n",
+	 "f:4: limits.events: found \"1MiB\": expected a size from 16MiB to 1024GiB"},
 	/* one against another */
 	{SERVICE "- name: a\n  listen: [\":81\"]\n",
 	 "f:4: services[1].name: \"a\" is also the name of services[0]: expected a name of its "
@@ -240,11 +268,14 @@ static const char full[] =
 	"  body_limit: 2000\n"
 	"  capacity: 1000\n"
 	"  rate: 500\n"
+	"  events: {model: m, port: 5557, replay_port: 5558, topic: kv@, ranks: 2, first: 1,\n"
+	"    block: 32, lora: field, weights: {cpu: 75, external: 1}}\n"
 	"  backends:\n"
-	"  - {name: e1, address: 10.0.0.1:8000, capacity: 8192x16, rate: 7}\n"
+	"  - {name: e1, address: 10.0.0.1:8000, capacity: 8192x16, rate: 7, events_port: 9}\n"
 	"  - address: \"[fd00::2]:8000\"\n"
 	"- name: second\n"
-	"  listen: [127.0.0.1:9000]\n";
+	"  listen: [127.0.0.1:9000]\n"
+	"  events: {bind: \"[fd00::1]:5557\"}\n";
 
 static void full_file(void)
 {
@@ -297,6 +328,22 @@ static void full_file(void)
 	CHECK_EQ(c->services[1].policy, KV_POLICY_PRICE);
 	CHECK_EQ(c->services[1].body_limit, 1 << 20);
 	CHECK_EQ(c->services[1].n_backends, 0);
+	CHECK(c->services[0].events.on && c->services[0].events.lora_is_field);
+	CHECK_STR(c->services[0].events.model, "m");
+	CHECK_STR(c->services[0].events.topic, "kv@");
+	CHECK_EQ(c->services[0].events.port, 5557);
+	CHECK_EQ(c->services[0].events.replay_port, 5558);
+	CHECK_EQ(c->services[0].events.ranks, 2);
+	CHECK_EQ(c->services[0].events.first, 1);
+	CHECK_EQ(c->services[0].events.block, 32);
+	CHECK_EQ(c->services[0].events.weight[0], KV_TIER_WHOLE);
+	CHECK_EQ(c->services[0].events.weight[1], KV_TIER_WHOLE * 3 / 4);
+	CHECK_EQ(c->services[0].events.weight[2], KV_TIER_WHOLE / 8);
+	CHECK_EQ(c->services[0].events.weight[3], 2);
+	CHECK_EQ(c->services[0].backends[0].events_port, 9);
+	CHECK_EQ(c->services[0].backends[0].replay_port, 0);
+	CHECK_STR(c->services[1].events.bind, "tcp://[fd00::1]:5557");
+	CHECK(!c->services[1].events.lora_is_field);
 }
 
 static void defaults(void)
@@ -312,6 +359,8 @@ static void defaults(void)
 	CHECK_EQ(d->n_session_headers, 7);
 	CHECK_STR(d->user, "");
 	CHECK_STR(d->tenant_header, "");
+	CHECK(!d->services[0].events.on);
+	CHECK_EQ(d->limits.events, 1 << 30);
 	CHECK_STR(d->session_headers[2], "x-claude-code-session-id");
 	CHECK_STR(d->pin, KV_DEFAULT_PIN);
 	CHECK_STR(d->control, KV_DEFAULT_CONTROL);
@@ -406,8 +455,9 @@ static void differences(void)
 				    "  listen: [\":80\", \":81\"]\n"
 				    "  policy: hash\n"
 				    "  body_limit: 128MiB\n"
+				    "  events: {bind: \"*:5557\"}\n"
 				    "  backends:\n"
-				    "  - {name: x, address: 10.0.0.1:80, rate: 5}\n"
+				    "  - {name: x, address: 10.0.0.1:80, rate: 5, replay_port: 7}\n"
 				    "  - {name: y, address: 10.0.0.3:80}\n"
 				    "- name: b\n"
 				    "  listen: [\":90\"]\n"
@@ -429,7 +479,9 @@ static void differences(void)
 		"service a: listen *:80 -> *:80,*:81",
 		"service a: policy price -> hash",
 		"service a: body_limit 64MiB -> 128MiB",
+		"service a: events off -> bind tcp://*:5557",
 		"backend x: rate 16000 -> 5",
+		"backend x: replay_port 0 -> 7",
 	};
 	static const char *const back[] = {
 		"backend y: removed from service a (10.0.0.3:80)",
@@ -445,7 +497,9 @@ static void differences(void)
 		"service a: listen *:80,*:81 -> *:80",
 		"service a: policy hash -> price",
 		"service a: body_limit 128MiB -> 64MiB",
+		"service a: events bind tcp://*:5557 -> off",
 		"backend x: rate 5 -> 16000",
+		"backend x: replay_port 7 -> 0",
 	};
 
 	differ(old, other, forth, sizeof(forth) / sizeof(*forth));
@@ -459,14 +513,14 @@ static void restarts(void)
 	_cleanup_config_ struct kv_config *a = load(SERVICE);
 	_cleanup_config_ struct kv_config *b =
 		load("pin: /sys/fs/bpf/y\ninterfaces: [eth0]\ntimeouts: {drain: 1s}\n"
-		     "user: a\ntenancy: {header: b}\n" SERVICE);
+		     "user: a\ntenancy: {header: b}\nlimits: {events: 2GiB}\n" SERVICE);
 	struct kv_diff diff = {0};
 
 	CHECK(a && b);
 	if (!a || !b)
 		return;
 	CHECK_EQ(kv_config_diff(a, b, &diff), 0);
-	CHECK_EQ(diff.n, 5);
+	CHECK_EQ(diff.n, 6);
 	for (size_t i = 0; i < diff.n; i++) {
 		CHECK_EQ(diff.changes[i].type, KV_CHANGE_INSTANCE);
 		CHECK_EQ(diff.changes[i].restart, !!strcmp(diff.changes[i].key, "timeouts.drain"));

@@ -394,9 +394,40 @@ static void caps(void)
 	}
 }
 
+static void again(void)
+{
+	int id, other;
+
+	TEST("told again: what the backend holds and nothing else, in steps, while it changes")
+	{
+		open_index();
+		id = add(1, 0, 16);
+		other = add(2, 0, 16);
+		store(id, 100, 200, 0, 0, 16);
+		store(other, 100, 10, 0, 0, 16);
+		w.n_told = w.n_calls = 0;
+		kv_index_retell(w.ix, 1);
+		CHECK(!kv_index_work(w.ix, 50));
+		CHECK_EQ(w.n_calls, 50);
+		/* gone meanwhile: the one that would come next, and those behind */
+		begin(KV_EVENT_REMOVED, 150, 100);
+		build_step(w.ix, id, &b);
+		w.n_told = w.n_calls = 0;
+		CHECK(kv_index_work(w.ix, 1000));
+		CHECK_EQ(w.n_calls, 50);
+		CHECK_EQ(world_weight(&w, 2, key(16, 16)), 0);
+		kv_index_retell(w.ix, 1);
+		kv_index_clear(w.ix, id);
+		w.n_calls = 0;
+		CHECK(kv_index_work(w.ix, 1000));
+		CHECK_EQ(w.n_calls, 0);
+	}
+}
+
 int main(void)
 {
 	keys();
+	again();
 	life();
 	caps();
 	kv_index_free(w.ix);

@@ -86,6 +86,43 @@ static void test_told(void)
 		CHECK_EQ(matched(4), 300); /* taken back, but not what was told */
 	}
 
+	TEST("in a slower tier it is worth less, unless what is worth more is shallower")
+	{
+		world_reset(KV_POLICY_PRICE, 1, 1000, 1000);
+		world.services[0].events.weight[1] = KV_TIER_WHOLE / 2;
+		telling.tier = 1;
+		tell(0, 0, 1, 4);
+		CHECK_EQ(matched(4), 200);
+		CHECK_EQ(st.choice.best, 200);
+		telling.tier = 0;
+		tell(0, 0, 1, 3);
+		CHECK_EQ(matched(4), 300);
+		tell(0, 0, 4, 4);
+		CHECK_EQ(matched(4), 400);
+		telling.tier = 2; /* of no weight */
+		tell(0, 0, 1, 4);
+		telling.tier = 0;
+		CHECK_EQ(matched(4), 0);
+	}
+
+	TEST("the engine is not heard any more: what it told counts as learned, and grows old")
+	{
+		world_reset(KV_POLICY_PRICE, 1, 1000, 1000);
+		tell(0, 0, 1, 4);
+		world.backends[0].told_from = ++world.backends[0].clock;
+		CHECK_EQ(matched(4), 400);
+		tell(0, 0, 1, 2); /* heard again */
+		world.backends[0].clock += 999;
+		CHECK_EQ(matched(4), 200);
+		world.backends[0].clock = world.backends[0].told_from;
+		ask(4);
+		decide();
+		commit(); /* does not make it told again */
+		kv_dispatch_answered(&dispatch);
+		CHECK(!(holder(0, 4) & KV_HOLDER_TOLD));
+		CHECK(holder(0, 2) & KV_HOLDER_TOLD);
+	}
+
 	TEST("dispatching on top of what is told does not make it forgettable")
 	{
 		world_reset(KV_POLICY_PRICE, 1, 1000, 1000);

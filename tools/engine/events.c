@@ -92,6 +92,8 @@ static void answer_replay(struct events *ev, zmq_msg_t *who, uint64_t from)
 {
 	if (from < ev->kept_from)
 		from = ev->kept_from;
+	if (from > ev->seq)
+		from = ev->seq; /* the end comes in any case */
 	for (uint64_t seq = from; seq <= ev->seq; seq++) {
 		bool end = seq == ev->seq;
 		const msgpack_sbuffer *b = &ev->kept[seq % ev->config.keep];

@@ -23,6 +23,7 @@
 #include "agent/supervisor.h"
 #include "agent/sweep.h"
 #include "agent/tenancy.h"
+#include "agent/told.h"
 #include "agent/upstream.h"
 #include "common/log.h"
 
@@ -266,6 +267,8 @@ int agent_open(struct agent *agent, struct kv_config *config)
 	if (agent->dp.taken_over)
 		handover_apply(agent);
 	err = privileges_drop(agent->config);
+	if (!err)
+		err = told_open(agent);
 	if (err)
 		return err;
 	keeper_serving(&agent->keeper);
@@ -283,6 +286,7 @@ void agent_close(struct agent *agent)
 		return;
 	silent_end_all(agent);
 	clock_close(agent);
+	told_close(agent);
 	control_close(agent);
 	if (restart_anew(agent))
 		listen_leave_all(agent);

@@ -13,6 +13,7 @@
  *	entry, steer		what agent and kernel do together, per client and per decision
  *	tenancy			tenants' hashes apart
  *	answer			answers of our own
+ *	told*			what engines tell of their caches
  *	events, sweep		what the kernel tells; what time does
  *	silent, probe		peers that say nothing
  *	clock			the timers
@@ -52,6 +53,7 @@ struct handover;
 struct listener;
 struct restart;
 struct pool;
+struct told;
 struct upstream;
 struct ring_buffer;
 
@@ -90,6 +92,7 @@ struct agent {
 
 	struct hasher *hasher; /* NULL: no large body has come */
 	struct sweep *sweep;
+	struct told *telling;
 	struct ring_buffer *ring;
 	struct control *control;
 	char *told; /* changes that wait for the next start and have been reported, a line each */

@@ -77,6 +77,7 @@ static void keep_made(struct kv_config *to, const struct kv_config *from)
 	to->max_clients = from->max_clients;
 	to->max_prefixes = from->max_prefixes;
 	to->max_sessions = from->max_sessions;
+	to->limits.events = from->limits.events;
 }
 
 /* ---- after a failure: to says what is in force --------------------------------------- */
@@ -90,6 +91,7 @@ static void keep_service_value(struct agent *agent, const struct kv_change *chan
 		service->policy = change->old_service->policy;
 		service->floor = change->old_service->floor;
 		service->body_limit = change->old_service->body_limit;
+		service->events = change->old_service->events;
 		return;
 	}
 	real = &agent->dp.services[service_find(agent, service->name)];
@@ -134,6 +136,8 @@ static void keep_unapplied(struct agent *agent, struct kv_config *to, const stru
 
 			backend->capacity = change->old_backend->capacity;
 			backend->rate = change->old_backend->rate;
+			backend->events_port = change->old_backend->events_port;
+			backend->replay_port = change->old_backend->replay_port;
 		} else if (change->type == KV_CHANGE_BACKEND_ADDED && change->old_service) {
 			*((struct kv_config_backend *)change->new_backend)->name = 0;
 		} else if (change->type == KV_CHANGE_SERVICE_ADDED) {

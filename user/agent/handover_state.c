@@ -39,6 +39,8 @@ static void backend_to_config(const struct kv_backend *from, struct kv_config_ba
 	to->address.port = from->port;
 	to->capacity = from->capacity;
 	to->rate = from->rate;
+	to->events_port = from->events_port;
+	to->replay_port = from->replay_port;
 }
 
 static int service_to_config(const struct agent *agent, const struct kv_service *from,
@@ -50,6 +52,7 @@ static int service_to_config(const struct agent *agent, const struct kv_service 
 	to->policy = from->policy;
 	to->floor = from->floor;
 	to->body_limit = from->body_limit;
+	to->events = from->events;
 	to->backends = calloc(from->n_backends + 1, sizeof(*to->backends));
 	if (!to->backends)
 		return -ENOMEM;

@@ -11,6 +11,7 @@
 #include "agent/head.h"
 #include "agent/hasher.h"
 #include "agent/request.h"
+#include "agent/told.h"
 #include "common/cleanup.h"
 #include "common/log.h"
 
@@ -24,6 +25,7 @@ struct work {
 	const char *body;
 	size_t len;
 	bool chunked;
+	struct kvsteer_options options;
 	struct kvsteer_prompt prompt;
 	int err;
 };
@@ -60,6 +62,7 @@ static void work_make(const struct client *c, struct work *work)
 	work->body = c->in.data + r->head.head_len;
 	work->len = r->len - r->head.head_len;
 	work->chunked = r->head.chunked;
+	work->options = (struct kvsteer_options){.block = told_block(c->agent, c->service)};
 }
 
 /* In the thread, or in the loop. */
@@ -79,7 +82,7 @@ static void work_do(struct work *work)
 		len = chunked_data(body, len, decoded);
 		body = decoded;
 	}
-	work->err = kvsteer_body(work->path, body, len, NULL, &work->prompt);
+	work->err = kvsteer_body(work->path, body, len, &work->options, &work->prompt);
 }
 
 static int work_result(const struct work *work, struct kvsteer_prompt *ret)

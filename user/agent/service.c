@@ -33,6 +33,7 @@ void service_update(struct agent *agent, __u32 id, const struct kv_config_servic
 	kv_write_once(service->policy, from->policy);
 	kv_write_once(service->floor, from->floor);
 	kv_write_once(service->body_limit, from->body_limit);
+	service->events = from->events;
 }
 
 static bool listens_on(const struct kv_service *service, const struct kv_addr *address)
@@ -178,6 +179,8 @@ void backend_update(struct agent *agent, __u32 id, const struct kv_config_backen
 {
 	kv_write_once(agent->dp.backends[id].capacity, from->capacity);
 	kv_write_once(agent->dp.backends[id].rate, from->rate);
+	kv_write_once(agent->dp.backends[id].events_port, from->events_port);
+	kv_write_once(agent->dp.backends[id].replay_port, from->replay_port);
 }
 
 /* The one that has been free for longest: a decision may still be under way that took its former

@@ -56,6 +56,9 @@ yyjson_mut_val *backend_json(yyjson_mut_doc *doc, const struct view *view, __u32
 	yyjson_mut_obj_add_real(doc, obj, "hit_rate",
 				ratio(backend->matched_tokens, backend->prompt_tokens));
 	yyjson_mut_obj_add_uint(doc, obj, "failures", backend->failures);
+	yyjson_mut_obj_add_str(doc, obj, "told", view_told(backend->told));
+	yyjson_mut_obj_add_uint(doc, obj, "told_blocks", backend->told_held);
+	yyjson_mut_obj_add_uint(doc, obj, "told_block_tokens", backend->told_block);
 	ups = yyjson_mut_obj_add_obj(doc, obj, "upstreams");
 	yyjson_mut_obj_add_uint(doc, ups, "idle", pool->idle);
 	yyjson_mut_obj_add_uint(doc, ups, "relay", pool->relay);

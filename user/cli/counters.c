@@ -26,6 +26,7 @@ static const struct {
 	{KV_CNT_packets_to_backend, "packets of lent pairs"},
 	{KV_CNT_decisions, "steering"},
 	{KV_CNT_agent_body_unparsed, "agent"},
+	{KV_CNT_told_messages, "engines' events"},
 };
 
 #define N_GROUPS (sizeof(groups) / sizeof(*groups))

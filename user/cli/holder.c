@@ -17,6 +17,17 @@ const char *holder_state(const struct view *view, __u64 holder)
 	return backend->state == KV_BACKEND_UP ? "evicted" : view_backend_state(backend->state);
 }
 
+const char *holder_kind(const struct view *view, __u64 holder)
+{
+	static const char *const told[KV_TIER_COUNT] = {"told", "told, CPU", "told, disk",
+							"told, external"};
+	const struct kv_backend *backend = view_backend(view, kv_holder_backend(holder));
+
+	if (backend && steering_told(holder, backend))
+		return told[kv_holder_tier(holder)];
+	return holder & KV_HOLDER_TENTATIVE ? "learned, tentative" : "learned";
+}
+
 yyjson_mut_val *holder_json(yyjson_mut_doc *doc, const struct view *view, __u64 holder)
 {
 	const struct kv_backend *backend = view_backend(view, kv_holder_backend(holder));
@@ -31,7 +42,8 @@ yyjson_mut_val *holder_json(yyjson_mut_doc *doc, const struct view *view, __u64 
 	yyjson_mut_obj_add_uint(doc, obj, "age_tokens",
 				backend ? steering_age(holder, backend) : 0);
 	yyjson_mut_obj_add_bool(doc, obj, "tentative", holder & KV_HOLDER_TENTATIVE);
-	yyjson_mut_obj_add_bool(doc, obj, "told", holder & KV_HOLDER_TOLD);
+	yyjson_mut_obj_add_bool(doc, obj, "told", backend && steering_told(holder, backend));
+	yyjson_mut_obj_add_str(doc, obj, "kind", holder_kind(view, holder));
 	return obj;
 }
 
@@ -52,10 +64,7 @@ void holder_table(const struct view *view, const __u64 *holders, size_t n)
 		table_add(&t, "%s", short_number(age, text));
 		table_add(&t, "%s", bar(age, b ? b->capacity : 0, text));
 		table_add(&t, "%s", percent(age, b ? b->capacity : 0, text));
-		table_add(&t, "%s",
-			  h & KV_HOLDER_TOLD	    ? "told"
-			  : h & KV_HOLDER_TENTATIVE ? "learned, tentative"
-						    : "learned");
+		table_add(&t, "%s", holder_kind(view, h));
 	}
 	if (t.n)
 		table_print(&t, stdout, "  ");

@@ -10,5 +10,7 @@ yyjson_mut_val *holder_json(yyjson_mut_doc *doc, const struct view *view, __u64 
 void holder_table(const struct view *view, const __u64 *holders, size_t n);
 /* "live", "down", "lost" (epoch), "evicted" (clock): what is believed of it. */
 const char *holder_state(const struct view *view, __u64 holder);
+/* Whether the engine said so, and where it is; or it was learned. */
+const char *holder_kind(const struct view *view, __u64 holder);
 
 #endif

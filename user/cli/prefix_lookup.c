@@ -116,7 +116,7 @@ static int lookup_json(struct cli *cli, const struct view *view, const struct kv
 static void lookup_text(const struct view *view, const struct kv_query *query,
 			const struct match *matches, const struct kv_choice *choice)
 {
-	struct table t = {.columns = "BACKEND >TOKENS OF-PROMPT >PART STATE >AGE"};
+	struct table t = {.columns = "BACKEND >TOKENS OF-PROMPT >PART STATE >AGE KIND"};
 	const struct kv_backend *chosen = view_backend(view, choice->backend);
 	char name[KV_NAME_LEN], text[TABLE_TEXT];
 
@@ -132,6 +132,7 @@ static void lookup_text(const struct view *view, const struct kv_query *query,
 		table_add(&t, "%s", percent(matches[i].depth, query->total, text));
 		table_add(&t, "%s", holder_state(view, matches[i].holder));
 		table_add(&t, "%s", short_number(steering_age(matches[i].holder, b), text));
+		table_add(&t, "%s", holder_kind(view, matches[i].holder));
 	}
 	if (t.n)
 		table_print(&t, stdout, "  ");

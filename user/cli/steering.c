@@ -74,6 +74,11 @@ bool steering_live(__u64 holder, const struct kv_backend *backend)
 	return kv_holder_live(holder, backend);
 }
 
+bool steering_told(__u64 holder, const struct kv_backend *backend)
+{
+	return kv_holder_told(holder, backend);
+}
+
 __u64 steering_age(__u64 holder, const struct kv_backend *backend)
 {
 	return kv_holder_age(holder, backend->clock);

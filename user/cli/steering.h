@@ -7,6 +7,8 @@
 
 /* The backend is up and still has it. */
 bool steering_live(__u64 holder, const struct kv_backend *backend);
+/* By the engine's own events, which have been heard since. */
+bool steering_told(__u64 holder, const struct kv_backend *backend);
 /* Tokens that have entered the backend's cache since. */
 __u64 steering_age(__u64 holder, const struct kv_backend *backend);
 /* Tokens queued before a new request. */

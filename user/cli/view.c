@@ -186,6 +186,20 @@ const char *view_backend_state(__u32 state)
 	}
 }
 
+const char *view_told(__u32 told)
+{
+	switch (told) {
+	case KV_TOLD_UNSURE:
+		return "unsure";
+	case KV_TOLD_FOLLOWED:
+		return "followed";
+	case KV_TOLD_COMPLETE:
+		return "complete";
+	default:
+		return "off";
+	}
+}
+
 const char *view_service_state(const struct kv_service *service)
 {
 	if (service->flags & KV_SERVICE_DRAINING)

@@ -68,6 +68,8 @@ __u32 view_service_id(const struct view *view, const char *name);
 /* Names in the maps are written by the agent meanwhile: copied, always ended. */
 const char *view_name(const char *name, char buf[KV_NAME_LEN]);
 const char *view_backend_state(__u32 state);
+/* enum kv_told: what is known of its cache from its own events */
+const char *view_told(__u32 told);
 const char *view_service_state(const struct kv_service *service);
 __u32 view_listens(const struct kv_service *service);
 char *view_listen(const struct kv_service *service, __u32 i, char *buf, size_t size);

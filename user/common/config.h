@@ -35,6 +35,8 @@ struct kv_config_backend {
 	struct kv_addr address; /* unique in its service */
 	__u64 capacity;		/* tokens */
 	__u64 rate;		/* prefill tokens per second */
+	__u16 events_port;	/* in place of the service's; 0: that one */
+	__u16 replay_port;
 };
 
 struct kv_config_service {
@@ -44,6 +46,7 @@ struct kv_config_service {
 	enum kv_policy policy;
 	__u32 floor;	  /* tokens */
 	__u64 body_limit; /* bytes */
+	struct kv_service_events events;
 	struct kv_config_backend *backends;
 	__u32 n_backends;
 };
@@ -74,6 +77,7 @@ struct kv_config {
 		__u64 body;    /* bytes: a service's body_limit where it names none */
 		__u64 memory;  /* bytes of requests and responses held by the agent, all together */
 		__u32 clients; /* client connections at a time */
+		__u64 events;  /* bytes of what is known of engines' caches */
 		/* of one client address (IPv6: of one /64); 0: no such limit */
 		__u32 clients_per_address;
 		__u64 memory_per_address;

@@ -85,6 +85,8 @@ static char *format_count(__u64 value, char *buf)
 
 static void diff_instance(struct walk *w, const struct kv_config *old, const struct kv_config *new)
 {
+	char a[KV_VALUE_TEXT], b[KV_VALUE_TEXT];
+
 	instance_text(w, "pin", old->pin, new->pin);
 	instance_text(w, "control", old->control, new->control);
 	instance_list(w, "interfaces", old->interfaces, old->n_interfaces, new->interfaces,
@@ -112,6 +114,9 @@ static void diff_instance(struct walk *w, const struct kv_config *old, const str
 	live_value(w, "timeouts.connect", old->timeouts.connect_ms, new->timeouts.connect_ms,
 		   kv_format_duration);
 	live_value(w, "limits.body", old->limits.body, new->limits.body, kv_format_bytes);
+	if (old->limits.events != new->limits.events)
+		instance_text(w, "limits.events", kv_format_bytes(old->limits.events, a),
+			      kv_format_bytes(new->limits.events, b));
 	live_value(w, "limits.memory", old->limits.memory, new->limits.memory, kv_format_bytes);
 	live_value(w, "limits.clients", old->limits.clients, new->limits.clients, format_count);
 	live_value(w, "limits.clients_per_address", old->limits.clients_per_address,
@@ -141,6 +146,17 @@ static char *format_listen(const struct kv_config_service *s, char buf[LIST_TEXT
 	for (__u32 i = 0; i < s->n_listen && n < LIST_TEXT; i++)
 		n += snprintf(buf + n, LIST_TEXT - n, "%s%s", n ? "," : "",
 			      kv_addr_format(&s->listen[i], text, sizeof(text)));
+	return buf;
+}
+
+static char *format_events(const struct kv_service_events *e, char buf[LIST_TEXT])
+{
+	if (!e->on)
+		snprintf(buf, LIST_TEXT, "off");
+	else if (e->port)
+		snprintf(buf, LIST_TEXT, "port %u", e->port);
+	else
+		snprintf(buf, LIST_TEXT, "bind %s", e->bind);
 	return buf;
 }
 
@@ -221,6 +237,11 @@ static void service_values(struct walk *w, const struct kv_config_service *was,
 		note(w, change, "service %s: body_limit %s -> %s", now->name,
 		     kv_format_bytes(was->body_limit, a), kv_format_bytes(now->body_limit, b));
 	}
+	if (memcmp(&was->events, &now->events, sizeof(now->events))) {
+		change.key = "events";
+		note(w, change, "service %.63s: events %s -> %s", now->name,
+		     format_events(&was->events, a), format_events(&now->events, b));
+	}
 }
 
 static void backend_value(struct walk *w, struct kv_change change, const char *key, __u64 old,
@@ -256,6 +277,10 @@ static void changed(struct walk *w, const struct kv_config *old, const struct kv
 				      change.new_backend->capacity);
 			backend_value(w, change, "rate", change.old_backend->rate,
 				      change.new_backend->rate);
+			backend_value(w, change, "events_port", change.old_backend->events_port,
+				      change.new_backend->events_port);
+			backend_value(w, change, "replay_port", change.old_backend->replay_port,
+				      change.new_backend->replay_port);
 		}
 	}
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "common/config_read.h"
+#include "common/config_reader.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -10,7 +10,6 @@
 
 #include "common/config_values.h"
 
-#define READ_PATH_LEN 160
 #define READ_QUOTE_LEN 96
 #define USER_CHARS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
 #define WORD_CHARS                                                                                 \
@@ -19,12 +18,7 @@
 
 /* ---- single values -------------------------------------------------------------------- */
 
-struct reader {
-	struct kv_tree *tree;
-	char scope[READ_PATH_LEN]; /* "", "limits", "services[0].backends[1]" */
-};
-
-static int bad_value(struct reader *r, const char *key, const char *text)
+int config_bad_value(struct reader *r, const char *key, const char *text)
 {
 	char path[2 * READ_PATH_LEN], plain[READ_PATH_LEN], quoted[READ_QUOTE_LEN];
 
@@ -36,7 +30,7 @@ static int bad_value(struct reader *r, const char *key, const char *text)
 }
 
 /* A value that is not given leaves *value as it is: the default. */
-static int read_number(struct reader *r, const char *key, const char *text, __u64 *value)
+int config_read_number(struct reader *r, const char *key, const char *text, __u64 *value)
 {
 	const struct kv_config_rule *rule = kv_config_rule(key);
 	__u64 number;
@@ -44,15 +38,15 @@ static int read_number(struct reader *r, const char *key, const char *text, __u6
 	if (!text)
 		return 0;
 	if (rule->parse(text, &number) || number < rule->min || number > rule->max)
-		return bad_value(r, key, text);
+		return config_bad_value(r, key, text);
 	*value = number;
 	return 0;
 }
 
-static int read_number32(struct reader *r, const char *key, const char *text, __u32 *value)
+int config_read_number32(struct reader *r, const char *key, const char *text, __u32 *value)
 {
 	__u64 number = *value;
-	int err = read_number(r, key, text, &number);
+	int err = config_read_number(r, key, text, &number);
 
 	*value = number;
 	return err;
@@ -62,7 +56,7 @@ static int read_path(struct reader *r, const char *key, const char *text, const 
 		     char *ret, size_t size)
 {
 	if (text && (text[0] != '/' || strlen(text) >= size))
-		return bad_value(r, key, text);
+		return config_bad_value(r, key, text);
 	snprintf(ret, size, "%s", text ? text : otherwise);
 	return 0;
 }
@@ -77,7 +71,7 @@ bool kv_config_name_ok(const char *name)
 static int read_name(struct reader *r, const char *text, char ret[KV_NAME_LEN])
 {
 	if (!kv_config_name_ok(text))
-		return bad_value(r, "name", text);
+		return config_bad_value(r, "name", text);
 	strcpy(ret, text);
 	return 0;
 }
@@ -89,7 +83,7 @@ static int read_interface(struct reader *r, const char *key, const char *text, c
 
 	if (!len || len >= IFNAMSIZ || strpbrk(text, "/: \t\n\v\f\r") || !strcmp(text, ".") ||
 	    !strcmp(text, ".."))
-		return bad_value(r, key, text);
+		return config_bad_value(r, key, text);
 	memcpy(ret, text, len + 1);
 	return 0;
 }
@@ -105,14 +99,14 @@ static int read_headers(struct reader *r, const struct kv_raw_config *raw, struc
 	for (__u32 i = 0; i < raw->session_headers_count; i++) {
 		snprintf(key, sizeof(key), "session_headers[%u]", i);
 		if (kv_names_add(&names, raw->session_headers[i]))
-			return bad_value(r, key, raw->session_headers[i]);
+			return config_bad_value(r, key, raw->session_headers[i]);
 	}
 	memcpy(config->session_headers, names.name, sizeof(names.name));
 	config->n_session_headers = names.n;
 	if (!raw->tenancy)
 		return 0;
 	if (kv_names_set_tenant(&names, raw->tenancy->header))
-		return bad_value(r, "tenancy.header", raw->tenancy->header);
+		return config_bad_value(r, "tenancy.header", raw->tenancy->header);
 	memcpy(config->tenant_header, names.tenant, sizeof(names.tenant));
 	return 0;
 }
@@ -124,7 +118,7 @@ static int read_user(struct reader *r, const char *text, struct kv_config *confi
 		return 0;
 	if (!*text || strlen(text) >= sizeof(config->user) || *text == '-' ||
 	    strspn(text, USER_CHARS) != strlen(text))
-		return bad_value(r, "user", text);
+		return config_bad_value(r, "user", text);
 	strcpy(config->user, text);
 	return 0;
 }
@@ -160,16 +154,16 @@ static int read_instance(struct reader *r, const struct kv_raw_config *raw,
 	err = read_path(r, "pin", raw->pin, KV_DEFAULT_PIN, config->pin, sizeof(config->pin))
 		?: read_path(r, "control", raw->control, KV_DEFAULT_CONTROL, config->control,
 			     sizeof(config->control))
-		?: read_number32(r, "max_backends", raw->max_backends, &config->max_backends)
-		?: read_number32(r, "upstreams_per_backend", raw->upstreams_per_backend,
+		?: config_read_number32(r, "max_backends", raw->max_backends, &config->max_backends)
+		?: config_read_number32(r, "upstreams_per_backend", raw->upstreams_per_backend,
 				 &config->upstreams_per_backend)
-		?: read_number32(r, "max_clients", raw->max_clients, &config->max_clients)
-		?: read_number32(r, "max_prefixes", raw->max_prefixes, &config->max_prefixes)
-		?: read_number32(r, "max_sessions", raw->max_sessions, &config->max_sessions)
+		?: config_read_number32(r, "max_clients", raw->max_clients, &config->max_clients)
+		?: config_read_number32(r, "max_prefixes", raw->max_prefixes, &config->max_prefixes)
+		?: config_read_number32(r, "max_sessions", raw->max_sessions, &config->max_sessions)
 		?: read_interfaces(r, raw, config) ?: read_headers(r, raw, config)
 		?: read_user(r, raw->user, config);
 	if (!err && config->upstreams_per_backend % 64)
-		return bad_value(r, "upstreams_per_backend", raw->upstreams_per_backend);
+		return config_bad_value(r, "upstreams_per_backend", raw->upstreams_per_backend);
 	return err;
 }
 
@@ -187,12 +181,12 @@ static int read_timeouts(struct reader *r, const struct kv_raw_timeouts *raw,
 	if (!raw)
 		raw = &none;
 	strcpy(r->scope, "timeouts");
-	return read_number(r, "client_idle", raw->client_idle, &config->timeouts.client_idle_ms)
-		?: read_number(r, "request", raw->request, &config->timeouts.request_ms)
-		?: read_number(r, "response", raw->response, &config->timeouts.response_ms)
-		?: read_number(r, "probe", raw->probe, &config->timeouts.probe_ms)
-		?: read_number(r, "drain", raw->drain, &config->timeouts.drain_ms)
-		?: read_number(r, "connect", raw->connect, &config->timeouts.connect_ms);
+	return config_read_number(r, "client_idle", raw->client_idle, &config->timeouts.client_idle_ms)
+		?: config_read_number(r, "request", raw->request, &config->timeouts.request_ms)
+		?: config_read_number(r, "response", raw->response, &config->timeouts.response_ms)
+		?: config_read_number(r, "probe", raw->probe, &config->timeouts.probe_ms)
+		?: config_read_number(r, "drain", raw->drain, &config->timeouts.drain_ms)
+		?: config_read_number(r, "connect", raw->connect, &config->timeouts.connect_ms);
 }
 
 static int read_limits(struct reader *r, const struct kv_raw_limits *raw, struct kv_config *config)
@@ -202,15 +196,17 @@ static int read_limits(struct reader *r, const struct kv_raw_limits *raw, struct
 	config->limits.body = 64ull << 20;
 	config->limits.memory = 1ull << 30;
 	config->limits.clients = config->max_clients;
+	config->limits.events = 1ull << 30;
 	if (!raw)
 		raw = &none;
 	strcpy(r->scope, "limits");
-	return read_number(r, "body", raw->body, &config->limits.body)
-		?: read_number(r, "memory", raw->memory, &config->limits.memory)
-		?: read_number32(r, "clients", raw->clients, &config->limits.clients)
-		?: read_number32(r, "clients_per_address", raw->clients_per_address,
+	return config_read_number(r, "body", raw->body, &config->limits.body)
+		?: config_read_number(r, "memory", raw->memory, &config->limits.memory)
+		?: config_read_number32(r, "clients", raw->clients, &config->limits.clients)
+		?: config_read_number(r, "events", raw->events, &config->limits.events)
+		?: config_read_number32(r, "clients_per_address", raw->clients_per_address,
 				 &config->limits.clients_per_address)
-		?: read_number(r, "memory_per_address", raw->memory_per_address,
+		?: config_read_number(r, "memory_per_address", raw->memory_per_address,
 			       &config->limits.memory_per_address);
 }
 
@@ -220,11 +216,13 @@ static int read_backend(struct reader *r, const struct kv_raw_backend *raw,
 	char text[KV_ADDR_TEXT];
 
 	if (kv_addr_parse(raw->address, &backend->address) || kv_addr_is_any(&backend->address))
-		return bad_value(r, "address", raw->address);
+		return config_bad_value(r, "address", raw->address);
 	return read_name(r, raw->name ?: kv_addr_format(&backend->address, text, sizeof(text)),
 			 backend->name)
-		?: read_number(r, "capacity", raw->capacity, &backend->capacity)
-		?: read_number(r, "rate", raw->rate, &backend->rate);
+		?: config_read_number(r, "capacity", raw->capacity, &backend->capacity)
+		?: config_read_number(r, "rate", raw->rate, &backend->rate)
+		?: config_read_port(r, "events_port", raw->events_port, &backend->events_port)
+		?: config_read_port(r, "replay_port", raw->replay_port, &backend->replay_port);
 }
 
 static int read_service_values(struct reader *r, const struct kv_raw_service *raw,
@@ -232,17 +230,17 @@ static int read_service_values(struct reader *r, const struct kv_raw_service *ra
 {
 	char key[64];
 	int err = read_name(r, raw->name, service->name)
-		?: read_number32(r, "floor", raw->floor, &service->floor)
-		?: read_number(r, "body_limit", raw->body_limit, &service->body_limit);
+		?: config_read_number32(r, "floor", raw->floor, &service->floor)
+		?: config_read_number(r, "body_limit", raw->body_limit, &service->body_limit);
 
 	if (err)
 		return err;
 	if (raw->policy && kv_policy_parse(raw->policy, &service->policy))
-		return bad_value(r, "policy", raw->policy);
+		return config_bad_value(r, "policy", raw->policy);
 	for (__u32 i = 0; i < raw->listen_count; i++) {
 		snprintf(key, sizeof(key), "listen[%u]", i);
 		if (kv_addr_parse(raw->listen[i], &service->listen[i]))
-			return bad_value(r, key, raw->listen[i]);
+			return config_bad_value(r, key, raw->listen[i]);
 		service->n_listen++;
 	}
 	return 0;
@@ -260,8 +258,9 @@ static int read_service(struct reader *r, const struct kv_raw_service *raw, __u3
 
 	snprintf(r->scope, sizeof(r->scope), "services[%u]", index);
 	err = read_service_values(r, raw, service)
-		?: read_number(r, "capacity", raw->capacity, &defaults.capacity)
-		?: read_number(r, "rate", raw->rate, &defaults.rate);
+		?: config_read_number(r, "capacity", raw->capacity, &defaults.capacity)
+		?: config_read_number(r, "rate", raw->rate, &defaults.rate)
+		?: config_read_events(r, raw->events, index, &service->events);
 	if (err || !raw->backends_count)
 		return err;
 	service->backends = calloc(raw->backends_count, sizeof(*service->backends));

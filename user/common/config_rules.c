@@ -38,6 +38,7 @@ static const struct kv_config_rule rules[] = {
 	{"body", BYTES, 1024, GIB, "a size from 1KiB to 1GiB"},
 	{"memory", BYTES, 16 << 20, 1024 * GIB, "a size from 16MiB to 1024GiB"},
 	{"clients", COUNT, 1, 4194304, "a whole number from 1 to 4194304"},
+	{"events", BYTES, 16 << 20, 1024 * GIB, "a size from 16MiB to 1024GiB"},
 	{"clients_per_address", COUNT, 0, 4194304, "a whole number to 4194304; 0: no limit"},
 	{"memory_per_address", BYTES, 0, 1024 * GIB, "a size to 1024GiB; 0: no limit"},
 	{"services", NULL, 0, 0, "a list of services"},
@@ -50,6 +51,19 @@ static const struct kv_config_rule rules[] = {
 	{"capacity", kv_parse_capacity, 1, 1ull << 36,
 	 "tokens, or BLOCKSxSIZE as 8192x16, from 1 to 2^36 tokens in all"},
 	{"rate", COUNT, 1, 1000000000, "tokens per second, from 1 to 1000000000"},
+	{"events_port", COUNT, 1, 65535, "a port from 1 to 65535"},
+	{"replay_port", COUNT, 1, 65535, "a port from 1 to 65535"},
+	{"model", NULL, 0, 0, "the model's name as requests have it, up to 255 bytes"},
+	{"port", COUNT, 1, 65535, "a port from 1 to 65535"},
+	{"bind", NULL, 0, 0, KV_ADDR_EXPECTED ", or *:PORT for any address"},
+	{"topic", NULL, 0, 0, "the beginning of a topic, up to 95 bytes"},
+	{"ranks", COUNT, 1, 64, "a whole number from 1 to 64"},
+	{"first", COUNT, 0, 1, "0 or 1"},
+	{"block", COUNT, 1, 65536, "tokens, from 1 to 65536"},
+	{"lora", NULL, 0, 0, "model or field"},
+	{"cpu", COUNT, 0, 100, "percent, from 0 to 100"},
+	{"disk", COUNT, 0, 100, "percent, from 0 to 100"},
+	{"external", COUNT, 0, 100, "percent, from 0 to 100"},
 };
 
 static const struct {

@@ -20,11 +20,34 @@ static const cyaml_schema_field_t backend_fields[] = {
 	TEXT(struct kv_raw_backend, address, CYAML_FLAG_POINTER),
 	TEXT(struct kv_raw_backend, capacity, OPTIONAL),
 	TEXT(struct kv_raw_backend, rate, OPTIONAL),
+	TEXT(struct kv_raw_backend, events_port, OPTIONAL),
+	TEXT(struct kv_raw_backend, replay_port, OPTIONAL),
 	CYAML_FIELD_END,
 };
 
 static const cyaml_schema_value_t backend_entry = {
 	CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct kv_raw_backend, backend_fields),
+};
+
+static const cyaml_schema_field_t weight_fields[] = {
+	TEXT(struct kv_raw_weights, cpu, OPTIONAL),
+	TEXT(struct kv_raw_weights, disk, OPTIONAL),
+	TEXT(struct kv_raw_weights, external, OPTIONAL),
+	CYAML_FIELD_END,
+};
+
+static const cyaml_schema_field_t events_fields[] = {
+	TEXT(struct kv_raw_events, model, OPTIONAL),
+	TEXT(struct kv_raw_events, port, OPTIONAL),
+	TEXT(struct kv_raw_events, replay_port, OPTIONAL),
+	TEXT(struct kv_raw_events, bind, OPTIONAL),
+	TEXT(struct kv_raw_events, topic, OPTIONAL),
+	TEXT(struct kv_raw_events, ranks, OPTIONAL),
+	TEXT(struct kv_raw_events, first, OPTIONAL),
+	TEXT(struct kv_raw_events, block, OPTIONAL),
+	TEXT(struct kv_raw_events, lora, OPTIONAL),
+	BELOW(struct kv_raw_events, weights, weight_fields),
+	CYAML_FIELD_END,
 };
 
 static const cyaml_schema_field_t service_fields[] = {
@@ -35,6 +58,7 @@ static const cyaml_schema_field_t service_fields[] = {
 	TEXT(struct kv_raw_service, body_limit, OPTIONAL),
 	TEXT(struct kv_raw_service, capacity, OPTIONAL),
 	TEXT(struct kv_raw_service, rate, OPTIONAL),
+	BELOW(struct kv_raw_service, events, events_fields),
 	LIST(struct kv_raw_service, backends, OPTIONAL, &backend_entry, 0, KV_MAX_BACKENDS),
 	CYAML_FIELD_END,
 };
@@ -57,6 +81,7 @@ static const cyaml_schema_field_t limit_fields[] = {
 	TEXT(struct kv_raw_limits, body, OPTIONAL),
 	TEXT(struct kv_raw_limits, memory, OPTIONAL),
 	TEXT(struct kv_raw_limits, clients, OPTIONAL),
+	TEXT(struct kv_raw_limits, events, OPTIONAL),
 	TEXT(struct kv_raw_limits, clients_per_address, OPTIONAL),
 	TEXT(struct kv_raw_limits, memory_per_address, OPTIONAL),
 	CYAML_FIELD_END,

@@ -12,6 +12,27 @@ struct kv_raw_backend {
 	char *address;
 	char *capacity;
 	char *rate;
+	char *events_port;
+	char *replay_port;
+};
+
+struct kv_raw_weights {
+	char *cpu;
+	char *disk;
+	char *external;
+};
+
+struct kv_raw_events {
+	char *model;
+	char *port;
+	char *replay_port;
+	char *bind;
+	char *topic;
+	char *ranks;
+	char *first;
+	char *block;
+	char *lora;
+	struct kv_raw_weights *weights;
 };
 
 struct kv_raw_service {
@@ -23,6 +44,7 @@ struct kv_raw_service {
 	char *body_limit;
 	char *capacity;
 	char *rate;
+	struct kv_raw_events *events;
 	struct kv_raw_backend *backends;
 	unsigned int backends_count;
 };
@@ -44,6 +66,7 @@ struct kv_raw_limits {
 	char *body;
 	char *memory;
 	char *clients;
+	char *events;
 	char *clients_per_address;
 	char *memory_per_address;
 };

@@ -221,6 +221,7 @@ static bool turn(struct kv_follow *f, uint64_t *ret_until)
 {
 	bool more = false;
 	uint64_t now, at;
+	kv_turn_fn *end;
 	struct feed *feed;
 	struct source *s;
 
@@ -240,6 +241,9 @@ static bool turn(struct kv_follow *f, uint64_t *ret_until)
 	}
 	if (!kv_index_work(f->index, INDEX_BLOCKS))
 		more = true;
+	end = __atomic_load_n(&f->turn, __ATOMIC_ACQUIRE);
+	if (end)
+		end(f->ctx, f->index);
 	return more;
 }
 
@@ -261,7 +265,7 @@ static void *work(void *arg)
 	return NULL;
 }
 
-static void wake(struct kv_follow *f)
+void kv_follow_wake(struct kv_follow *f)
 {
 	uint64_t one = 1;
 
@@ -298,6 +302,11 @@ struct kv_follow *kv_follow_new(const struct kv_follow_limits *limits,
 	return NULL;
 }
 
+void kv_follow_on_turn(struct kv_follow *f, kv_turn_fn *turn)
+{
+	__atomic_store_n(&f->turn, turn, __ATOMIC_RELEASE);
+}
+
 void kv_follow_free(struct kv_follow *f)
 {
 	struct source *s;
@@ -306,7 +315,7 @@ void kv_follow_free(struct kv_follow *f)
 		return;
 	if (f->running) {
 		__atomic_store_n(&f->stop, true, __ATOMIC_RELEASE);
-		wake(f);
+		kv_follow_wake(f);
 		pthread_join(f->thread, NULL);
 	}
 	while ((s = TAILQ_FIRST(&f->sources))) {
@@ -329,7 +338,7 @@ static int command(struct kv_follow *f, struct command *c)
 	while (f->command)
 		pthread_cond_wait(&f->obeyed, &f->lock);
 	f->command = c;
-	wake(f);
+	kv_follow_wake(f);
 	while (!c->done)
 		pthread_cond_wait(&f->obeyed, &f->lock);
 	pthread_mutex_unlock(&f->lock);

@@ -63,15 +63,24 @@ struct kv_follow_stats {
 	uint64_t last_ns; /* of the last message, CLOCK_MONOTONIC; 0: none */
 	uint32_t held, block;
 	bool replaying;
+	bool connected; /* where we connect: to a publisher */
+	bool complete;
 };
 
 struct kv_follow;
+
+/* In the thread, at the end of each of its turns: at least every 100 ms, at once after
+ * kv_follow_wake. */
+typedef void kv_turn_fn(void *ctx, struct kv_index *ix);
 
 /* The thread runs from here on. */
 struct kv_follow *kv_follow_new(const struct kv_follow_limits *limits,
 				const struct kv_index_sink *sink, kv_problem_fn *problem,
 				void *ctx);
 void kv_follow_free(struct kv_follow *f);
+/* Before any source is added. */
+void kv_follow_on_turn(struct kv_follow *f, kv_turn_fn *turn);
+void kv_follow_wake(struct kv_follow *f);
 
 /* Both wait for the thread: not from within the sink. 0, -EEXIST, -EINVAL (an endpoint that is
  * none), -EADDRINUSE, -ENOSPC, … */

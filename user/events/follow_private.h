@@ -55,6 +55,7 @@ TAILQ_HEAD(sources, source);
 struct kv_follow {
 	struct kv_follow_limits limits;
 	kv_problem_fn *problem;
+	kv_turn_fn *turn;
 	void *ctx;
 	void *zmq;
 	struct kv_index *index;

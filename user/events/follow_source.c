@@ -297,6 +297,8 @@ void source_show(struct source *s)
 {
 	s->stats.sequence = s->sequence.stats;
 	s->stats.replaying = s->sequence.state == KV_SEQUENCE_REPLAY;
+	s->stats.connected = !s->down_ns;
+	s->stats.complete = kv_index_is_complete(s->follow->index, s->id);
 	s->stats.held = kv_index_held(s->follow->index, s->id);
 	s->stats.block = kv_index_block(s->follow->index, s->id);
 	kv_index_stats(s->follow->index, s->id, &s->stats.index);

@@ -94,6 +94,7 @@ int kv_index_add(struct kv_index *ix, const struct kv_index_engine *config)
 			     .block_given = config->block,
 			     .oldest = KV_NO_ENTRY,
 			     .newest = KV_NO_ENTRY,
+			     .retell = KV_NO_ENTRY,
 			     .lora_is_model = config->lora_is_model,
 			     .model = model};
 	TAILQ_INIT(&e->orphans);
@@ -340,8 +341,23 @@ bool kv_index_work(struct kv_index *ix, uint32_t blocks)
 	uint32_t done = orphan_adopt(ix, blocks);
 
 	if (done < blocks)
-		index_reap(ix, blocks - done);
-	return TAILQ_EMPTY(&ix->ready) && ix->doomed == KV_NO_ENTRY;
+		done += index_reap(ix, blocks - done);
+	if (done < blocks)
+		index_retell(ix, blocks - done);
+	return TAILQ_EMPTY(&ix->ready) && ix->doomed == KV_NO_ENTRY && !ix->retelling;
+}
+
+void kv_index_retell(struct kv_index *ix, uint32_t backend)
+{
+	for (int i = 0; i < ix->n_ids; i++) {
+		struct engine *e = ix->engines[i];
+
+		if (!e->used || e->backend != backend || e->oldest == KV_NO_ENTRY)
+			continue;
+		if (e->retell == KV_NO_ENTRY)
+			ix->retelling++;
+		e->retell = e->oldest;
+	}
 }
 
 /* ---- looking ------------------------------------------------------------------------- */
@@ -349,6 +365,11 @@ bool kv_index_work(struct kv_index *ix, uint32_t blocks)
 uint32_t kv_index_block(const struct kv_index *ix, int id)
 {
 	return ix->engines[id]->block;
+}
+
+bool kv_index_is_complete(const struct kv_index *ix, int id)
+{
+	return ix->engines[id]->complete;
 }
 
 uint64_t kv_index_bytes(const struct kv_index *ix)

@@ -120,8 +120,12 @@ bool kv_index_step(struct kv_index *ix, struct kv_index_apply *a, uint32_t block
 /* What is left over: dead entries, orphans that can be adopted. True: nothing. */
 bool kv_index_work(struct kv_index *ix, uint32_t blocks);
 
+/* All that the backend holds is told again, bit by bit as work is done. */
+void kv_index_retell(struct kv_index *ix, uint32_t backend);
+
 /* Weight of that prefix at a backend, 0: not held. */
 uint32_t kv_index_lookup(const struct kv_index *ix, uint32_t backend, uint64_t key);
+bool kv_index_is_complete(const struct kv_index *ix, int id);
 /* Tokens per key of an engine, 0: not known yet. */
 uint32_t kv_index_block(const struct kv_index *ix, int id);
 uint64_t kv_index_bytes(const struct kv_index *ix);

@@ -104,10 +104,19 @@ static void say(struct kv_index *ix, const struct kv_entry *e, uint32_t before, 
 		ix->sink->gone(ix->ctx, e->key, backend);
 }
 
+static void retell_from(struct kv_index *ix, struct engine *engine, uint32_t entry)
+{
+	engine->retell = entry;
+	if (entry == KV_NO_ENTRY)
+		ix->retelling--;
+}
+
 static void unlink_engine(struct kv_index *ix, struct kv_entry *e)
 {
 	struct engine *engine = ix->engines[e->engine];
 
+	if (engine->retell == index_of(ix, e))
+		retell_from(ix, engine, e->newer);
 	if (e->older != KV_NO_ENTRY)
 		ix->store.entries[e->older].newer = e->newer;
 	else
@@ -168,6 +177,8 @@ void index_doom(struct kv_index *ix, int id)
 		ix->doomed_end = engine->newest;
 		engine->n_doomed += engine->n;
 	}
+	if (engine->retell != KV_NO_ENTRY)
+		retell_from(ix, engine, KV_NO_ENTRY);
 	engine->oldest = engine->newest = KV_NO_ENTRY;
 	engine->n = 0;
 	engine->gen = (engine->gen + 1) & KV_ENTRY_GEN;
@@ -183,6 +194,25 @@ void index_incomplete(struct kv_index *ix, int id)
 	if (engine->complete)
 		ix->sink->complete(ix->ctx, engine->backend, engine->rank, false);
 	engine->complete = false;
+}
+
+uint32_t index_retell(struct kv_index *ix, uint32_t n)
+{
+	uint32_t done = 0;
+
+	for (int i = 0; i < ix->n_ids && ix->retelling; i++) {
+		struct engine *engine = ix->engines[i];
+
+		for (; engine->retell != KV_NO_ENTRY && done < n; done++) {
+			const struct kv_entry *e = &ix->store.entries[engine->retell];
+			uint32_t w = keyed(e) ? kv_index_lookup(ix, engine->backend, e->key) : 0;
+
+			if (w)
+				ix->sink->told(ix->ctx, e->key, e->depth, engine->backend, w);
+			retell_from(ix, engine, e->newer);
+		}
+	}
+	return done;
 }
 
 /* Room for an entry of that engine. The cap is shared fairly: who has more than its share gives up

@@ -29,6 +29,7 @@ struct engine {
 	uint32_t backend, rank;
 	uint32_t block, block_given;
 	uint32_t oldest, newest, n, n_doomed;
+	uint32_t retell;		    /* entry that is told again next, or KV_NO_ENTRY */
 	uint64_t full_groups, other_groups; /* of cache groups 0 … 63 */
 	struct orphans orphans;
 	size_t orphan_bytes;
@@ -49,6 +50,7 @@ struct kv_index {
 	int n_ids, n_used;
 	uint32_t doomed, doomed_end; /* linked by `newer` */
 	struct orphans ready;
+	int retelling; /* engines that are */
 	size_t orphan_bytes;
 	struct waiting waiting[WAIT_BUCKETS];
 };
@@ -68,6 +70,8 @@ uint32_t index_reap(struct kv_index *ix, uint32_t n);
 /* All entries of an engine are dead. */
 void index_doom(struct kv_index *ix, int id);
 void index_incomplete(struct kv_index *ix, int id);
+/* Tells some of what is to be told again; how many entries were looked at. */
+uint32_t index_retell(struct kv_index *ix, uint32_t n);
 
 /* index_run.c */
 /* Where a run begins: behind that parent. False: it cannot be told. */

@@ -1,0 +1,170 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-2-Clause
+# What engines tell of their caches: into the kernel's prefixes, and from there into decisions.
+
+load lib
+
+# told_engine I [OPTION…]: publishes on 5557, replays on 5558
+told_engine() {
+	local i=$1
+	shift
+	kv_engine "$i" --model m --blocks 64 --kv-events \
+		"e$i={\"endpoint\":\"tcp://*:5557\",\"replay_endpoint\":\"tcp://*:5558\",\"topic\":\"kv@10.72.$i.2:8000@m\"}" "$@"
+}
+
+# told_config [EVENTS]
+told_config() {
+	cat <<-YAML
+		pin: $KV_PIN
+		control: $KV_CTL
+		interfaces: [c1, e1, e2]
+		services:
+		- name: v4
+		  listen: ["$KV_V4"]
+		  ${1:+events: $1}
+		  backends:
+		  - {name: e1, address: "10.72.1.2:8000"}
+		  - {name: e2, address: "10.72.2.2:8000"}
+	YAML
+}
+
+setup_file() {
+	kv_begin "$BATS_FILE_TMPDIR"
+	export KV_CLIENTS=1 KV_ENGINES=2
+	kv_net_up "$KV_ID" 1 2
+	told_engine 1
+	told_engine 2
+	told_config '{port: 5557, replay_port: 5558}' >"$KV_RUN/kvsteer.yaml"
+	kv_gateway_with -c "$KV_RUN/kvsteer.yaml"
+	kv_serves "$KV_V4"
+	until_true 10 told_state e1 complete
+	until_true 10 told_state e2 complete
+}
+
+teardown_file() {
+	kv_down
+}
+
+# told_state BACKEND STATE
+told_state() {
+	kvs -j backend list | jq -e --arg b "$1" --arg s "$2" '.backends[] | select(.name == $b) | .told == $s' >/dev/null
+}
+
+# told_blocks BACKEND N: at least so many
+told_blocks() {
+	kvs -j backend list | jq -e --arg b "$1" --argjson n "$2" '.backends[] | select(.name == $b) | .told_blocks >= $n' >/dev/null
+}
+
+# ids FIRST N: N tokens counted from FIRST
+ids() { echo "[$(seq -s, "$1" $(($1 + $2 - 1)))]"; }
+
+# direct I FIRST N: engine I is given that prompt, not through the gateway
+direct() {
+	from 1 curl -sf -m 5 -o /dev/null -H 'Content-Type: application/json' "http://10.72.$1.2:8000/v1/completions" \
+		-d "{\"model\":\"m\",\"max_tokens\":1,\"prompt\":$(ids "$2" "$3")}"
+}
+
+# ask FIRST N [HEADER]: by the gateway; which engine has served it
+ask() {
+	from 1 curl -sf -m 5 -o /dev/null -D - -H 'Content-Type: application/json' ${3:+-H "$3"} "http://$KV_V4/v1/completions" \
+		-d "{\"model\":\"m\",\"max_tokens\":1,\"prompt\":$(ids "$1" "$2")}" | tr -d '\r' | sed -n 's/^x-engine: //Ip'
+}
+
+# holders FIRST N: BACKEND TOKENS told|learned, of that prompt, in blocks of 16
+holders() {
+	kvs -j prefix lookup --model m --tokens <<<"$(ids "$1" "$2")" |
+		jq -r '.holders[] | select(.state == "live") | "\(.backend) \(.matched_tokens) \(if .told then "told" else "learned" end)"'
+}
+
+# holds FIRST N LINES: those are its holders
+holds() {
+	[ "$(holders "$1" "$2")" = "$3" ]
+}
+
+@test "what an engine was given by others is known, and requests go where it is" {
+	direct 2 1000 160
+	until_true 5 holds 1000 160 "e2 160 told"
+	for _ in 1 2 3; do [ "$(ask 1000 160)" = e2 ]; done
+	direct 1 2000 160
+	until_true 5 holds 2000 160 "e1 160 told"
+	for _ in 1 2 3; do [ "$(ask 2000 160)" = e1 ]; done
+	# a hint of the same tokens, decided in the kernel
+	hint=$(kvs hash --model m --tokens <<<"$(ids 1000 160)")
+	express=$(counter requests_express)
+	[ "$(ask 1000 160 "$hint")" = e2 ]
+	[ "$(counter requests_express)" -gt "$express" ]
+}
+
+@test "evicted blocks are forgotten, though they had been learned" {
+	direct 1 3000 64
+	until_true 5 holds 3000 64 "e1 64 told"
+	[ "$(ask 3000 64)" = e1 ]
+	direct 1 4000 1024 # all of its 64 blocks
+	until_true 5 holds 3000 64 ""
+}
+
+@test "a cache that is emptied is forgotten at once, and learned anew" {
+	direct 2 5000 64
+	until_true 5 holds 5000 64 "e2 64 told"
+	from 1 curl -sf -m 5 -o /dev/null -X POST http://10.72.2.2:8000/reset_prefix_cache
+	until_true 5 holds 5000 64 ""
+	direct 2 5000 32
+	until_true 5 holds 5000 64 "e2 32 told"
+	told_state e2 complete
+}
+
+@test "missed and not to be had: what was told counts as learned; what comes is told" {
+	local gaps
+	gaps=$(counter told_gaps)
+	direct 2 6000 64
+	until_true 5 holds 6000 64 "e2 64 told"
+	until_true 5 told_blocks e2 4
+	from 1 curl -sf -m 5 -o /dev/null http://10.72.2.2:8000/events -d '{"skip":1}'
+	direct 2 7000 16
+	direct 2 8000 16
+	until_true 10 holds 8000 16 "e2 16 told"
+	holds 6000 64 "e2 64 learned"
+	until_true 5 risen told_gaps $((gaps + 1))
+	until_true 5 told_state e2 followed
+	# heard from an empty cache on, all is known again
+	from 1 curl -sf -m 5 -o /dev/null -X POST http://10.72.2.2:8000/reset_prefix_cache
+	until_true 5 told_state e2 complete
+}
+
+@test "an engine that dies and comes back: nothing of before, all of after" {
+	direct 1 9000 64
+	until_true 5 holds 9000 64 "e1 64 told"
+	kill -KILL "$(cat "$KV_RUN/engine-1.pid")"
+	until_true 10 told_state e1 unsure
+	told_engine 1
+	direct 1 9500 64
+	until_true 20 holds 9500 64 "e1 64 told"
+	holds 9000 64 ""
+	until_true 10 told_state e1 complete
+}
+
+@test "events are switched off and on while running" {
+	told_config >"$BATS_TEST_TMPDIR/off.yaml"
+	run kvs apply "$BATS_TEST_TMPDIR/off.yaml"
+	[ "$output" = "service v4: events port 5557 -> off" ]
+	direct 2 10000 32
+	until_true 5 told_state e2 off
+	run kvs apply "$KV_RUN/kvsteer.yaml"
+	[ "$output" = "service v4: events off -> port 5557" ]
+	until_true 10 told_state e2 complete
+	holds 10000 32 "e2 32 told"
+}
+
+@test "an agent that is killed: the next one hears what it missed" {
+	direct 2 11000 32
+	until_true 5 holds 11000 32 "e2 32 told"
+	kill -KILL "$(agent_pid)"
+	direct 2 12000 32
+	until_true 15 holds 12000 32 "e2 32 told"
+	until_true 10 told_state e1 complete
+	holds 11000 32 "e2 32 told"
+}
+
+@test "it ends and leaves nothing behind" {
+	kv_clean_end
+}

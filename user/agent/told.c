@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Who is followed, and how that goes. */
+#include "agent/told_private.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/pool.h"
+#include "common/log.h"
+#include "engines/time.h"
+
+#define RETRY (5 * SECOND)  /* after a failure */
+#define LOST (5 * SECOND)   /* without a connection */
+#define SETTLE (2 * SECOND) /* an epoch that somebody else has raised stands so long */
+
+/* ---- sources ------------------------------------------------------------------------- */
+
+static void source_name(const struct told_backend *b, __u32 rank, char name[TOLD_SOURCE_LEN])
+{
+	if (b->way.events.ranks > 1)
+		snprintf(name, TOLD_SOURCE_LEN, "%s/%u", b->name, rank);
+	else
+		snprintf(name, TOLD_SOURCE_LEN, "%s", b->name);
+}
+
+static void endpoint(const struct told_way *way, __u16 port, __u32 rank, char text[KV_ENDPOINT_LEN])
+{
+	struct kv_addr at = way->address;
+	char address[KV_ADDR_TEXT];
+
+	at.port = htons(port + rank);
+	snprintf(text, KV_ENDPOINT_LEN, "tcp://%s", kv_addr_format(&at, address, sizeof(address)));
+}
+
+static int add_source(struct told *t, __u32 id, __u32 rank, const char *model)
+{
+	struct told_backend *b = &t->backends[id];
+	const struct told_way *way = &b->way;
+	char name[TOLD_SOURCE_LEN], from[KV_ENDPOINT_LEN], replay[KV_ENDPOINT_LEN];
+	char pod[KV_ADDR_TEXT];
+	struct kv_follow_source source = {
+		.name = name,
+		.endpoint = way->port ? from : way->events.bind,
+		.bind = !way->port,
+		.pod = way->port ? NULL : kv_addr_format(&way->address, pod, sizeof(pod)),
+		.topic = *way->events.topic ? way->events.topic : NULL,
+		.replay = way->replay_port ? replay : NULL,
+		.first = way->events.first,
+		.engine = {.backend = id,
+			   .rank = rank,
+			   .model = model,
+			   .lora_is_model = !way->events.lora_is_field,
+			   .block = way->events.block},
+	};
+
+	source_name(b, rank, name);
+	endpoint(way, way->port, rank, from);
+	endpoint(way, way->replay_port, rank, replay);
+	return kv_follow_add(t->follow, &source);
+}
+
+static void remove_sources(struct told *t, struct told_backend *b, __u32 ranks)
+{
+	char name[TOLD_SOURCE_LEN];
+
+	for (__u32 rank = 0; rank < ranks; rank++) {
+		source_name(b, rank, name);
+		kv_follow_remove(t->follow, name);
+	}
+	free(b->counted);
+	b->counted = NULL;
+}
+
+static void on_problem(void *ctx, const char *source, enum kv_problem what, const char *text)
+{
+	(void)ctx, (void)what;
+	if (source)
+		kv_warn("events of %s: %s", source, text);
+	else
+		kv_warn("events: %s", text);
+}
+
+/* Started when the first engine is to be followed. */
+static int start_follower(struct told *t)
+{
+	struct kv_follow_limits limits = KV_FOLLOW_LIMITS;
+	sigset_t all, before;
+	int err;
+
+	if (t->follow)
+		return 0;
+	limits.index.max_bytes = t->agent->config->limits.events;
+	for (int tier = 0; tier < KV_TIERS; tier++)
+		limits.index.weights[tier] = KV_TIERS - tier;
+	err = told_sink_open(&t->sink, &t->agent->dp);
+	if (err)
+		return err;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	t->follow = kv_follow_new(&limits, &told_sink_ops, on_problem, t);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (!t->follow) {
+		told_sink_close(&t->sink);
+		return -ENOMEM;
+	}
+	kv_follow_on_turn(t->follow, told_sink_turn);
+	return 0;
+}
+
+static void begin(struct told *t, __u32 id)
+{
+	struct told_backend *b = &t->backends[id];
+	struct kv_backend *backend = &t->agent->dp.backends[id];
+	const char *model;
+	__u32 rank = 0;
+	int err;
+
+	if (kv_now_ns() < b->retry_ns)
+		return;
+	b->retry_ns = kv_now_ns() + RETRY;
+	model = told_model(t, id);
+	if (!model)
+		return;
+	/* What was told before, to another agent, may have gone unheard. */
+	told_sink_void(backend);
+	b->counted = calloc(b->way.events.ranks, sizeof(*b->counted));
+	err = b->counted ? start_follower(t) : -ENOMEM;
+	for (; !err && rank < b->way.events.ranks; rank++)
+		err = add_source(t, id, rank, model);
+	if (err) {
+		kv_err("backend %s: its events cannot be followed: %s", b->name, strerror(-err));
+		if (t->follow)
+			remove_sources(t, b, rank);
+		free(b->counted);
+		b->counted = NULL;
+		return;
+	}
+	b->on = true;
+	b->lost = false;
+	b->connected_ns = kv_now_ns();
+	b->epoch = kv_read_once(backend->epoch);
+	kv_write_once(backend->told, KV_TOLD_UNSURE);
+}
+
+static void end(struct told *t, __u32 id)
+{
+	struct told_backend *b = &t->backends[id];
+	struct kv_backend *backend = &t->agent->dp.backends[id];
+
+	if (b->on)
+		remove_sources(t, b, b->way.events.ranks);
+	b->on = false;
+	told_model_forget(b);
+	kv_write_once(backend->told, KV_TOLD_OFF);
+	kv_write_once(backend->told_held, 0);
+	*b = (struct told_backend){};
+}
+
+/* ---- how it goes --------------------------------------------------------------------- */
+
+static void count_source(struct dataplane *dp, const struct kv_follow_stats *is,
+			 const struct kv_follow_stats *was)
+{
+#define ADD(counter, field) dp->counters[KV_CNT_##counter] += is->field - was->field
+	ADD(told_messages, messages);
+	ADD(told_stored, index.blocks_stored);
+	ADD(told_removed, index.blocks_removed);
+	ADD(told_cleared, index.clears);
+	ADD(told_gaps, sequence.gaps);
+	ADD(told_replays, sequence.replays);
+	ADD(told_replays_failed, sequence.replays_failed);
+	ADD(told_restarts, sequence.restarts);
+	ADD(told_unreadable, bad_frames);
+	ADD(told_unreadable, bad_payloads);
+	ADD(told_malformed, malformed_events);
+	ADD(told_malformed, index.malformed);
+	ADD(told_unknown, unknown_events);
+	ADD(told_unknown, unknown_fields);
+	ADD(told_ignored_groups, index.ignored_groups);
+	ADD(told_unfit, index.unfit);
+	ADD(told_orphans_dropped, index.orphans_dropped);
+	ADD(told_refused, index.refused);
+	ADD(told_refused, index.evicted);
+#undef ADD
+}
+
+/* All sources of a backend as one. False: some are gone. */
+static bool sum(struct told *t, struct told_backend *b, struct kv_follow_stats *ret)
+{
+	char name[TOLD_SOURCE_LEN];
+
+	*ret = (struct kv_follow_stats){.connected = true, .complete = true};
+	for (__u32 rank = 0; rank < b->way.events.ranks; rank++) {
+		struct kv_follow_stats stats;
+
+		source_name(b, rank, name);
+		if (kv_follow_stats(t->follow, name, &stats))
+			return false;
+		count_source(&t->agent->dp, &stats, &b->counted[rank]);
+		b->counted[rank] = stats;
+		ret->connected &= stats.connected;
+		ret->complete &= stats.complete;
+		ret->replaying |= stats.replaying;
+		ret->held += stats.held;
+		ret->block = stats.block ? stats.block : ret->block;
+	}
+	return true;
+}
+
+static void look(struct told *t, __u32 id)
+{
+	struct told_backend *b = &t->backends[id];
+	struct kv_backend *backend = &t->agent->dp.backends[id];
+	__u64 now = kv_now_ns();
+	struct kv_follow_stats is;
+	bool heard;
+
+	if (!sum(t, b, &is))
+		return;
+	if (is.connected)
+		b->connected_ns = now;
+	if (!b->lost && now - b->connected_ns > LOST) {
+		b->lost = true;
+		told_sink_void(backend);
+	}
+	heard = is.connected && !is.replaying;
+	if (b->epoch != kv_read_once(backend->epoch)) {
+		b->epoch = kv_read_once(backend->epoch);
+		b->epoch_ns = now;
+	}
+	/* Its cache was taken for lost, or we had not heard it: what it holds nevertheless. */
+	if (heard && (b->lost || (b->epoch_ns && now - b->epoch_ns > SETTLE))) {
+		b->lost = false;
+		b->epoch_ns = 0;
+		told_sink_retell(&t->sink, id);
+		kv_follow_wake(t->follow);
+	}
+	kv_write_once(backend->told, !heard || b->lost ? KV_TOLD_UNSURE
+				     : is.complete     ? KV_TOLD_COMPLETE
+						       : KV_TOLD_FOLLOWED);
+	kv_write_once(backend->told_held, is.held);
+	kv_write_once(backend->told_block, is.block);
+}
+
+/* ---- each second --------------------------------------------------------------------- */
+
+/* How a backend is to be followed. False: it is not. */
+static bool wanted(const struct agent *agent, __u32 id, struct told_way *ret)
+{
+	const struct kv_backend *backend = &agent->dp.backends[id];
+	const struct kv_service *service = &agent->dp.services[backend->service];
+
+	memset(ret, 0, sizeof(*ret));
+	if (backend->state == KV_BACKEND_FREE || agent->pools[id].removing)
+		return false;
+	if (!service->events.on)
+		return false;
+	ret->events = service->events;
+	ret->port = backend->events_port ?: service->events.port;
+	ret->replay_port = backend->replay_port ?: service->events.replay_port;
+	memcpy(ret->address.addr, backend->addr, sizeof(backend->addr));
+	ret->address.port = backend->port;
+	return true;
+}
+
+static void look_at(struct told *t, __u32 id)
+{
+	const struct kv_backend *backend = &t->agent->dp.backends[id];
+	struct told_backend *b = &t->backends[id];
+	struct told_way way;
+	bool want = wanted(t->agent, id, &way);
+
+	if (*b->name &&
+	    (!want || strcmp(b->name, backend->name) || memcmp(&b->way, &way, sizeof(way))))
+		end(t, id);
+	if (!want)
+		return;
+	if (!*b->name) {
+		memcpy(b->name, backend->name, sizeof(b->name));
+		b->way = way;
+	}
+	if (b->on)
+		look(t, id);
+	else
+		begin(t, id);
+}
+
+static void on_second(evutil_socket_t fd, short what, void *arg)
+{
+	struct timeval next = {1, 0};
+	struct told *t = arg;
+	uint64_t bytes, strangers;
+	uint32_t entries;
+
+	(void)fd, (void)what;
+	evtimer_add(&t->second, &next);
+	for (__u32 id = 0; id < t->agent->dp.max_backends; id++)
+		look_at(t, id);
+	if (!t->follow)
+		return;
+	kv_follow_totals(t->follow, &bytes, &entries, &strangers);
+	t->agent->dp.counters[KV_CNT_told_strangers] += strangers - t->strangers;
+	t->strangers = strangers;
+}
+
+/* ---- for the agent ------------------------------------------------------------------- */
+
+__u32 told_block(const struct agent *agent, __u32 service)
+{
+	for (__u32 i = 0; i < agent->dp.services[service].n_backends; i++) {
+		__u32 id = agent->dp.services[service].backends[i];
+
+		if (agent->dp.backends[id].told_block)
+			return agent->dp.backends[id].told_block;
+	}
+	return 0;
+}
+
+int told_open(struct agent *agent)
+{
+	struct told *t = calloc(1, sizeof(*t));
+	struct timeval now = {0, 0};
+
+	if (!t)
+		return -ENOMEM;
+	t->agent = agent;
+	agent->telling = t;
+	evtimer_assign(&t->second, agent->base, on_second, t);
+	evtimer_add(&t->second, &now);
+	return 0;
+}
+
+void told_close(struct agent *agent)
+{
+	struct told *t = agent->telling;
+
+	if (!t)
+		return;
+	event_del(&t->second);
+	for (__u32 id = 0; id < agent->dp.max_backends; id++) {
+		told_model_forget(&t->backends[id]);
+		free(t->backends[id].counted);
+	}
+	kv_follow_free(t->follow);
+	told_sink_close(&t->sink);
+	free(t);
+	agent->telling = NULL;
+}

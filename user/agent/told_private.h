@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Shared by the files of told.h. */
+#ifndef AGENT_TOLD_PRIVATE_H
+#define AGENT_TOLD_PRIVATE_H
+
+#include <pthread.h>
+
+#include "agent/told.h"
+#include "engines/fetch.h"
+#include "events/follow.h"
+
+#define TOLD_RANKS_MAX 64
+#define TOLD_SOURCE_LEN (KV_NAME_LEN + 16) /* of a source's name: BACKEND/RANK */
+
+/* How a backend's engine is followed. */
+struct told_way {
+	struct kv_service_events events;
+	__u16 port, replay_port;
+	struct kv_addr address; /* of the engine */
+};
+
+/* Of the loop. */
+struct told_backend {
+	char name[KV_NAME_LEN];
+	struct told_way way;
+	bool on;	    /* it has sources, one per rank */
+	bool lost;	    /* not connected for some time: what it told counts as learned */
+	__u64 retry_ns;	    /* not before */
+	__u64 connected_ns; /* when all its sources were last seen connected */
+	__u32 epoch;	    /* the backend's, as seen last … */
+	__u64 epoch_ns;	    /* … since when */
+	struct kv_follow_stats *counted; /* by rank: what is in the counters already */
+	/* told_model.c */
+	struct fetch *fetch;
+	char *answer;
+	size_t answer_len;
+	char model[KV_MODEL_LEN]; /* empty: not known */
+};
+
+/* Of the follower's thread, but for what is under the mutex. */
+struct told_sink {
+	struct kv_backend *backends; /* the map's */
+	__u32 max_backends;
+	struct kv_telling *telling; /* the map's one value: blocks on their way */
+	size_t telling_bytes;
+	int program_fd;
+	bool known[KV_MAX_BACKENDS]; /* `epoch` is set */
+	__u32 epoch[KV_MAX_BACKENDS];
+	pthread_mutex_t mutex;
+	bool retell[KV_MAX_BACKENDS]; /* asked for by the loop */
+	bool any_retell;
+};
+
+struct told {
+	struct agent *agent;
+	struct kv_follow *follow; /* NULL: no service wants it */
+	struct event second;
+	struct told_sink sink;
+	__u64 strangers;
+	struct told_backend backends[KV_MAX_BACKENDS];
+};
+
+/* told_sink.c */
+extern const struct kv_index_sink told_sink_ops;
+int told_sink_open(struct told_sink *s, struct dataplane *dp);
+void told_sink_close(struct told_sink *s);
+void told_sink_turn(void *sink, struct kv_index *ix);
+/* From another thread: what that backend holds is to be told anew. */
+void told_sink_retell(struct told_sink *s, __u32 backend);
+/* What has been told until now counts as learned. */
+void told_sink_void(struct kv_backend *backend);
+
+/* told_model.c: NULL as long as it is not known; then it is being asked for. */
+const char *told_model(struct told *t, __u32 id);
+void told_model_forget(struct told_backend *b);
+
+#endif
