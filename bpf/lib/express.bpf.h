@@ -10,6 +10,7 @@
 #define KVSTEER_EXPRESS_BPF_H
 
 #include "lend.bpf.h"
+#include <kvsteer/lane.h>
 
 /* No TC actions: the home socket gets this packet; and there is none, the stack is to answer. */
 #define KV_TO_HOME (-1)
@@ -40,44 +41,6 @@ KV_GLOBAL int kv_parse(struct __sk_buff *skb, const struct kv_packet *p)
 	s.base = kv_payload_off(p);
 	s.len = p->payload_len;
 	return kv_request_parse(&scratch->request, &s, names);
-}
-
-/* What keeps a request out of the express lane; KV_CNT_MAX: nothing. */
-KV_INLINE enum kv_counter kv_refusal(const struct kv_request *r, int lane,
-				     const struct kv_packet *p, const struct kv_service *service,
-				     __u32 segment)
-{
-	if (lane != KV_LANE_EXPRESS)
-		return r->reason == KV_REASON_head_incomplete ? KV_CNT_agent_head_split
-							      : KV_CNT_agent_head_odd;
-	/* In one wire segment, so that its retransmission is whole too and can be compared
-	 * (client.bpf.h). */
-	if (r->head_len > segment)
-		return KV_CNT_agent_head_split;
-	if (r->body_len > service->body_limit)
-		return KV_CNT_agent_too_large;
-	if (p->payload_len > r->head_len + r->body_len)
-		return KV_CNT_agent_pipelined;
-	if (service->flags & KV_SERVICE_DRAINING)
-		return KV_CNT_agent_draining;
-	if (r->completion && r->hint_state != KV_HINT_OK && !r->session)
-		return KV_CNT_agent_no_hint;
-	return KV_CNT_MAX;
-}
-
-KV_INLINE void kv_query_from(struct kv_query *q, const struct kv_request *r, __u32 service)
-{
-	bool hinted = r->hint_state == KV_HINT_OK;
-
-	q->service = service;
-	q->session = r->session;
-	q->exclude = KV_NONE;
-	q->total = hinted ? r->hint.total : 0;
-	q->n_rungs = hinted ? r->hint.n : 0;
-	/* What is not a completion has no prompt to cache. */
-	q->body_len = r->completion ? r->body_len : 0;
-	if (hinted)
-		__builtin_memcpy(q->rungs, r->hint.rungs, sizeof(q->rungs));
 }
 
 /*
@@ -257,7 +220,7 @@ KV_GLOBAL int kv_express(struct __sk_buff *skb, __u32 service_id, __u32 rx_bypas
 	    (p->flags & (KV_SYN | KV_RST | KV_ACK)) != KV_ACK)
 		return KV_TO_HOME;
 	lane = kv_parse(skb, p);
-	why = kv_refusal(&scratch->request, lane, p, service,
+	why = kv_refusal(&scratch->request, lane, p->payload_len, service,
 			 skb->gso_size ? skb->gso_size : p->payload_len);
 	if (why == KV_CNT_MAX && (!kv_home_quiescent(ch) || p->ack != ch->snd_nxt + tx_bypass))
 		why = KV_CNT_agent_home_busy;

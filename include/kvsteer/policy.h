@@ -156,33 +156,53 @@ KV_INLINE void kv_match_session(struct kv_steer *st)
 
 /* ---- policies ------------------------------------------------------------------------ */
 
-/* What backend i of the candidates would cost: time, so that unequal engines compare. */
+/* What a backend would cost: time, so that unequal engines compare. */
+KV_INLINE __u64 kv_cost(const struct kv_steer *st, const struct kv_backend *b, __u32 match)
+{
+	return kv_time(kv_wait(b, st->now) * 1024 + (__u64)kv_left(st->need, match) * st->weight,
+		       b);
+}
+
+/* Worth keeping to, under sticky. */
+KV_INLINE bool kv_near(const struct kv_steer *st, __u32 match)
+{
+	return match && (__u64)match * 100 >= (__u64)st->need * KV_STICKY_KEEP;
+}
+
 static long kv_score_step(__u32 i, void *ctx)
 {
 	struct kv_steer *st = kv_steer_of(ctx);
 	__u32 id = st->candidate[kv_index(i, KV_MAX_BACKENDS)];
 	struct kv_backend *b = kv_world_backend(id);
-	__u64 wait, cost, tie;
+	__u64 wait, cost, tie, since;
 	__u32 match;
 
 	if (!b)
 		return 0;
 	match = st->match[kv_index(id, KV_MAX_BACKENDS)];
-	wait = kv_wait(b, st->now);
-	cost = kv_time(wait * 1024 + (__u64)kv_left(st->need, match) * st->weight, b);
-	/* The cache that has taken in least is the one with room for a new conversation. */
-	tie = st->policy == KV_POLICY_LEAST ? kv_count(&b->inflight_requests) : b->clock;
-	if (cost < st->cost || (cost == st->cost && tie < st->tie)) {
+	cost = kv_cost(st, b, match);
+	/* The cache that has taken in least is the one with room for a new conversation. least: the
+	 * fewest requests, then whose queue has not moved for longest, so that equals take turns.
+	 */
+	tie = b->clock;
+	since = 0;
+	if (st->policy == KV_POLICY_LEAST) {
+		tie = kv_count(&b->inflight_requests);
+		since = kv_read_once(b->head_ns);
+	}
+	if (cost < st->cost ||
+	    (cost == st->cost && (tie < st->tie || (tie == st->tie && since < st->since)))) {
 		st->cost = cost;
 		st->tie = tie;
+		st->since = since;
 		st->pick = id;
 	}
 	if (st->policy != KV_POLICY_STICKY)
 		return 0;
-	wait = kv_time(wait * 1024, b);
+	wait = kv_time(kv_wait(b, st->now) * 1024, b);
 	if (wait < st->least_wait)
 		st->least_wait = wait;
-	if (!match || (__u64)match * 100 < (__u64)st->need * KV_STICKY_KEEP)
+	if (!kv_near(st, match))
 		return 0;
 	if (wait < st->near_wait ||
 	    (wait == st->near_wait &&
@@ -205,7 +225,7 @@ static long kv_score_step(__u32 i, void *ctx)
 KV_INLINE void kv_choose_cost(struct kv_steer *st)
 {
 	st->weight = st->policy == KV_POLICY_LEAST ? 0 : 1024 + st->choice.price;
-	st->cost = st->tie = st->least_wait = st->near_wait = ~0ull;
+	st->cost = st->tie = st->since = st->least_wait = st->near_wait = ~0ull;
 	st->near_clock = 0;
 	st->near_match = 0;
 	st->near = KV_NONE;
@@ -223,13 +243,23 @@ KV_INLINE __u32 kv_candidate(const struct kv_steer *st, __u32 at)
 	return st->candidate[kv_index(at, KV_MAX_BACKENDS)];
 }
 
+/* Is b less loaded than a, by more than nothing? */
+KV_INLINE bool kv_less_loaded(const struct kv_steer *st, const struct kv_backend *b,
+			      const struct kv_backend *a)
+{
+	__u64 wait_a = kv_time(kv_wait(a, st->now) * 1024, a);
+	__u64 wait_b = kv_time(kv_wait(b, st->now) * 1024, b);
+
+	return wait_b < wait_a || (wait_b == wait_a && kv_count(&b->inflight_requests) <
+							       kv_count(&a->inflight_requests));
+}
+
 /* Two at random, the less loaded of them: what is left when nothing can be known of a request.
  * A sampled fleet has drawn its two already. */
 KV_INLINE void kv_choose_p2c(struct kv_steer *st)
 {
 	__u32 one = 0, two = 1, n = st->n;
 	struct kv_backend *a, *b;
-	__u64 wait_a, wait_b;
 
 	st->pick = kv_candidate(st, 0);
 	if (n >= 2) {
@@ -241,16 +271,16 @@ KV_INLINE void kv_choose_p2c(struct kv_steer *st)
 		st->pick = kv_candidate(st, one);
 		a = kv_world_backend(st->pick);
 		b = kv_world_backend(kv_candidate(st, two));
-		if (a && b) {
-			wait_a = kv_time(kv_wait(a, st->now) * 1024, a);
-			wait_b = kv_time(kv_wait(b, st->now) * 1024, b);
-			if (wait_b < wait_a ||
-			    (wait_b == wait_a &&
-			     kv_count(&b->inflight_requests) < kv_count(&a->inflight_requests)))
-				st->pick = kv_candidate(st, two);
-		}
+		if (a && b && kv_less_loaded(st, b, a))
+			st->pick = kv_candidate(st, two);
 	}
 	st->choice.intended = st->pick;
+}
+
+/* Of this request at a backend, under hash. */
+KV_INLINE __u64 kv_hash_weight(const struct kv_steer *st, __u32 id)
+{
+	return kv_mix(st->key ^ kv_mix(id + 1));
 }
 
 /* Highest random weight; st->load is the bound, st->cost and st->tie the best weights so far
@@ -260,7 +290,7 @@ static long kv_hash_step(__u32 i, void *ctx)
 	struct kv_steer *st = kv_steer_of(ctx);
 	__u32 id = kv_candidate(st, i);
 	struct kv_backend *b = kv_world_backend(id);
-	__u64 weight = kv_mix(st->key ^ kv_mix(id + 1));
+	__u64 weight = kv_hash_weight(st, id);
 
 	if (!b)
 		return 0;
@@ -296,22 +326,35 @@ static long kv_key_step(__u32 i, void *ctx)
 	return st->query.rungs[i].depth >= st->floor;
 }
 
+/* The policy, where it has something to go by: without a key, or a prompt to compute, only load is
+ * left. st->key is set. */
+KV_INLINE __u32 kv_rule(const struct kv_steer *st)
+{
+	if (st->policy == KV_POLICY_ROUND_ROBIN || st->policy == KV_POLICY_LEAST)
+		return st->policy;
+	if (st->policy == KV_POLICY_HASH)
+		return st->key ? KV_POLICY_HASH : KV_POLICY_P2C;
+	return st->need ? st->policy : KV_POLICY_P2C;
+}
+
 KV_INLINE void kv_choose(struct kv_steer *st, __u32 turn)
 {
+	__u32 rule;
+
 	st->pick = KV_NONE;
 	st->key = st->query.session;
 	if (st->policy == KV_POLICY_HASH && !st->key)
 		kv_loop(st->query.n_rungs, kv_key_step, &st);
 
-	if (st->policy == KV_POLICY_ROUND_ROBIN)
+	rule = kv_rule(st);
+	if (rule == KV_POLICY_ROUND_ROBIN)
 		st->choice.intended = st->pick = kv_candidate(st, turn % st->n);
-	else if (st->policy == KV_POLICY_HASH && st->key)
+	else if (rule == KV_POLICY_HASH)
 		kv_choose_hash(st);
-	else if (st->policy == KV_POLICY_LEAST ||
-		 (st->need && st->policy != KV_POLICY_P2C && st->policy != KV_POLICY_HASH))
-		kv_choose_cost(st);
-	else
+	else if (rule == KV_POLICY_P2C)
 		kv_choose_p2c(st);
+	else
+		kv_choose_cost(st);
 }
 
 /* ---- the decision -------------------------------------------------------------------- */

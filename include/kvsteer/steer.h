@@ -82,6 +82,7 @@ struct kv_steer {
 	/* best so far of the loop at work */
 	__u64 cost;
 	__u64 tie;
+	__u64 since;
 	__u64 load;
 	__u64 least_wait;
 	__u64 near_wait;

@@ -137,6 +137,24 @@ static void test_load_only(void)
 		CHECK_EQ(st.choice.best, 1000);
 	}
 
+	TEST("least: equals take turns, whichever of them are equal")
+	{
+		world_reset(KV_POLICY_LEAST, 6, 1000000, 1000);
+		world.backends[1].inflight_requests = 1;
+		busy(4, 50);
+		for (int i = 0; i < 40; i++) {
+			world.now++;
+			ask(i % 2 * 10);
+			seen[decide() & 7]++;
+			commit();
+			kv_dispatch_answered(&dispatch);
+			kv_dispatch_finished(&dispatch);
+		}
+		for (int i = 0; i < 6; i++)
+			CHECK_EQ(seen[i], i == 1 || i == 4 ? 0 : 10);
+		memset(seen, 0, sizeof(seen));
+	}
+
 	TEST("p2c: the less loaded of two, the most loaded never")
 	{
 		world_reset(KV_POLICY_P2C, 4, 1000000, 1000);
