@@ -144,7 +144,7 @@ int cli_print(struct cli *cli, yyjson_mut_doc *doc, yyjson_mut_val *root)
 	return err ? cli_error(cli, "cannot write: %s", strerror(-err)) : CLI_OK;
 }
 
-char *cli_stdin(struct cli *cli, size_t *ret_len)
+static char *read_all(struct cli *cli, FILE *f, const char *name, size_t *ret_len)
 {
 	_cleanup_free_ char *data = NULL;
 	size_t len = 0, room = 0, n;
@@ -159,18 +159,36 @@ char *cli_stdin(struct cli *cli, size_t *ret_len)
 			}
 			data = more;
 		}
-		n = fread(data + len, 1, room - len - 1, stdin);
+		n = fread(data + len, 1, room - len - 1, f);
 		len += n;
 	} while (n && len <= STDIN_MAX);
-	if (ferror(stdin)) {
-		cli_error(cli, "cannot read stdin: %s", strerror(errno));
+	if (ferror(f)) {
+		cli_error(cli, "cannot read %s: %s", name, strerror(errno));
 		return NULL;
 	}
 	if (len > STDIN_MAX) {
-		cli_error(cli, "more than 64MiB on stdin");
+		cli_error(cli, "more than 64MiB %s %s", f == stdin ? "on" : "in", name);
 		return NULL;
 	}
 	data[len] = 0;
 	*ret_len = len;
 	return kv_take(data);
+}
+
+char *cli_stdin(struct cli *cli, size_t *ret_len)
+{
+	return read_all(cli, stdin, "stdin", ret_len);
+}
+
+char *cli_file(struct cli *cli, const char *path, size_t *ret_len)
+{
+	_cleanup_fclose_ FILE *f = NULL;
+
+	if (!path || !strcmp(path, "-"))
+		return cli_stdin(cli, ret_len);
+	f = fopen(path, "re");
+	if (f)
+		return read_all(cli, f, path, ret_len);
+	cli_error(cli, "cannot read %s: %s", path, strerror(errno));
+	return NULL;
 }

@@ -51,6 +51,7 @@ int do_counters(struct cli *cli, int argc, char **argv);
 int do_apply(struct cli *cli, int argc, char **argv);
 int do_restart(struct cli *cli, int argc, char **argv);
 int do_check(struct cli *cli, int argc, char **argv);
+int do_explain(struct cli *cli, int argc, char **argv);
 int do_hash(struct cli *cli, int argc, char **argv);
 int do_simulate(struct cli *cli, int argc, char **argv);
 int do_prefix_lookup(struct cli *cli, int argc, char **argv);
@@ -87,5 +88,7 @@ int cli_print(struct cli *cli, yyjson_mut_doc *doc, yyjson_mut_val *root);
 
 /* Up to 64 MiB of stdin, NUL-terminated beyond len; NULL after the error was told. */
 char *cli_stdin(struct cli *cli, size_t *ret_len);
+/* The same of a file; "-" or NULL is stdin. */
+char *cli_file(struct cli *cli, const char *path, size_t *ret_len);
 
 #endif

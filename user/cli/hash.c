@@ -13,7 +13,8 @@
 #define SEPARATORS " \t\r\n,[]"
 
 /* Token ids in any list form: "1 2 3", "1,2,3", a JSON array. */
-static int read_tokens(struct cli *cli, const char *text, uint32_t **ret, size_t *ret_n)
+static int read_tokens(struct cli *cli, const char *from, const char *text, uint32_t **ret,
+		       size_t *ret_n)
 {
 	_cleanup_free_ uint32_t *ids = NULL;
 	size_t n = 0, room = 0;
@@ -26,9 +27,9 @@ static int read_tokens(struct cli *cli, const char *text, uint32_t **ret, size_t
 		snprintf(word, sizeof(word), "%.*s", (int)len, text);
 		if (len >= sizeof(word) || kv_parse_count(word, &id) || id > UINT32_MAX)
 			return cli_error(cli,
-					 "stdin: \"%s\" is not a token id: expected whole "
+					 "%s: \"%s\" is not a token id: expected whole "
 					 "numbers below 2^32",
-					 word);
+					 from, word);
 		if (n == room) {
 			uint32_t *more = realloc(ids, (room = room ? 2 * room : 4096) * 4);
 
@@ -40,7 +41,7 @@ static int read_tokens(struct cli *cli, const char *text, uint32_t **ret, size_t
 		text += len;
 	}
 	if (!n)
-		return cli_error(cli, "stdin: no token ids");
+		return cli_error(cli, "%s: no token ids", from);
 	*ret = kv_take(ids);
 	*ret_n = n;
 	return 0;
@@ -55,6 +56,7 @@ int hash_prompt(struct cli *cli, const struct hash_options *o, const char *data,
 		.salt = o->salt,
 		.tenant = o->tenant,
 	};
+	const char *from = o->from ?: "stdin";
 	_cleanup_free_ uint32_t *ids = NULL;
 	__u64 block = 0;
 	size_t n = 0;
@@ -65,7 +67,7 @@ int hash_prompt(struct cli *cli, const struct hash_options *o, const char *data,
 				 o->block);
 	options.block = block;
 	if (o->tokens) {
-		rc = read_tokens(cli, data, &ids, &n);
+		rc = read_tokens(cli, from, data, &ids, &n);
 		if (rc)
 			return rc;
 		rc = kvsteer_tokens(ids, n, block, &options, ret);
@@ -73,7 +75,7 @@ int hash_prompt(struct cli *cli, const struct hash_options *o, const char *data,
 		rc = kvsteer_body(o->path, data, len, &options, ret);
 	}
 	if (rc)
-		return cli_error(cli, "stdin: %s", ret->reason ?: strerror(-rc));
+		return cli_error(cli, "%s: %s", from, ret->reason ?: strerror(-rc));
 	return 0;
 }
 

@@ -8,6 +8,7 @@
 #include "cli.h"
 
 struct hash_options {
+	const char *from; /* what data came from; NULL: stdin */
 	const char *path;
 	const char *block;
 	const char *model;

@@ -21,6 +21,10 @@ static const struct cli_object objects[] = {
 	{"check", "FILE", "is FILE a configuration", do_check, NULL},
 	{"hash", "[--path P] [--tokens] [--block N] [--model M] [--lora L] [--salt S] [--tenant T]",
 	 "request body or token ids on stdin -> the KV-Prefix header", do_hash, NULL},
+	{"explain",
+	 "[FILE] [--hint KV-PREFIX] [--session KEY] [--service S] [--as TENANT] [options of hash]",
+	 "where a request (its body in FILE or on stdin, or its hint) would go now, and why",
+	 do_explain, NULL},
 	{"simulate",
 	 "TRACE|--workload NAME [--policy LIST|all] [--speed LIST] [--backends N] [--blocks B] "
 	 "[--block TOKENS] "

@@ -144,23 +144,6 @@ static void lookup_text(const struct view *view, const struct kv_query *query,
 		puts("sent now, it would be refused: no backend takes requests");
 }
 
-static int pick_service(struct cli *cli, const struct view *view, const char *name, __u32 *ret)
-{
-	*ret = KV_NONE;
-	if (name) {
-		*ret = view_service_id(view, name);
-		if (*ret == KV_NONE)
-			return cli_error(cli, "service \"%s\": there is none", name);
-		return 0;
-	}
-	for (__u32 i = 0; i < KV_MAX_SERVICES && *ret == KV_NONE; i++)
-		if (view_service(view, i))
-			*ret = i;
-	if (*ret == KV_NONE)
-		return cli_error(cli, "%s: there is no service", cli->pin);
-	return 0;
-}
-
 int do_prefix_lookup(struct cli *cli, int argc, char **argv)
 {
 	_cleanup_pins_ struct kv_pins *pins = NULL;
@@ -174,7 +157,7 @@ int do_prefix_lookup(struct cli *cli, int argc, char **argv)
 	const struct cli_option options[] = {
 		{"--service", &service, NULL}, {"--as", &as, NULL}, HASH_OPTIONS(o), {0}};
 	int rc = cli_arguments(cli, &argc, argv, options, 0, 1) ?: cli_pins(cli, &pins)
-		?: view_take(cli, pins, false, view) ?: pick_service(cli, view, service, &query.service)
+		?: view_take(cli, pins, false, view) ?: view_pick_service(cli, view, service, &query.service)
 		?: tenant_of(cli, pins, as, &tenant)
 		?: read_query(cli, &o, argc ? argv[0] : NULL, &query);
 

@@ -94,17 +94,153 @@ __u64 steering_used(const struct kv_service *service, __u64 now_ns)
 	return kv_used(service, now_ns);
 }
 
-int steering_decide(const struct view *view, const struct kv_query *query, struct kv_choice *ret)
+static void take_copies(const struct view *view)
 {
-	struct kv_steer st = {.query = *query};
-	int err;
-
 	world.view = view;
 	for (__u32 i = 0; i < KV_MAX_SERVICES && kv_pins_service(view->pins, i); i++)
 		world.services[i] = *kv_pins_service(view->pins, i);
 	for (__u32 i = 0; i < KV_MAX_BACKENDS && kv_pins_backend(view->pins, i); i++)
 		world.backends[i] = *kv_pins_backend(view->pins, i);
+}
+
+int steering_decide(const struct view *view, const struct kv_query *query, struct kv_choice *ret)
+{
+	struct kv_steer st = {.query = *query};
+	int err;
+
+	take_copies(view);
 	err = kv_steer_decide(&st);
 	*ret = st.choice;
 	return err;
+}
+
+/* ---- and why --------------------------------------------------------------------------- */
+
+/* kv_time's unit is 1/1024 ms. */
+static double in_seconds(__u64 time)
+{
+	return time / 1024e3;
+}
+
+static void look(const struct kv_steer *st, __u32 at, struct steering_candidate *c)
+{
+	const struct kv_backend *b;
+
+	c->backend = st->candidate[at];
+	b = kv_world_backend(c->backend);
+	c->matched = st->match[c->backend];
+	c->own = kv_left(st->need, c->matched);
+	c->wait = kv_saturate(kv_wait(b, st->now));
+	c->requests = kv_count(&b->inflight_requests);
+	c->tokens = kv_count(&b->inflight_tokens);
+	c->wait_s = in_seconds(kv_time((__u64)c->wait * 1024, b));
+	c->own_s = in_seconds(kv_time((__u64)c->own * 1024, b));
+	c->cost_s = in_seconds(kv_cost(st, b, c->matched));
+	c->near = kv_near(st, c->matched);
+	c->full = c->requests >= st->load;
+}
+
+/* Of all pairs that may be drawn, the share that it wins: one, drawn first, keeps a tie. */
+static double chance_of(const struct kv_steer *st, __u32 at)
+{
+	const struct kv_backend *b = kv_world_backend(st->candidate[at]);
+	__u32 won = 0;
+
+	if (st->n < 2)
+		return 1;
+	for (__u32 i = 0; i < st->n; i++) {
+		const struct kv_backend *other = kv_world_backend(st->candidate[i]);
+
+		if (i == at)
+			continue;
+		won += !kv_less_loaded(st, other, b);
+		won += kv_less_loaded(st, b, other);
+	}
+	return (double)won / st->n / (st->n - 1);
+}
+
+static void choose_likeliest(const struct kv_steer *st, struct steering_report *r)
+{
+	const struct steering_candidate *best = NULL, *next = NULL;
+
+	for (__u32 i = 0; i < r->n; i++) {
+		struct steering_candidate *c = &r->candidates[i];
+
+		c->chance = chance_of(st, i);
+		if (!best || c->chance > best->chance) {
+			next = best;
+			best = c;
+		} else if (!next || c->chance > next->chance) {
+			next = c;
+		}
+	}
+	r->chance = best->chance < 1;
+	r->choice.backend = r->choice.intended = best->backend;
+	r->choice.matched = best->matched;
+	r->choice.own = best->own;
+	r->choice.wait = best->wait;
+	r->second = next ? next->backend : KV_NONE;
+}
+
+/* The same choice again, at the same price, of the others. */
+static __u32 choose_second(const struct kv_steer *decided, __u32 choice)
+{
+	struct kv_steer st = *decided;
+	__u32 at = 0;
+
+	while (at < st.n && st.candidate[at] != choice)
+		at++;
+	if (at == st.n || st.n < 2)
+		return KV_NONE;
+	st.n--;
+	memmove(&st.candidate[at], &st.candidate[at + 1], (st.n - at) * sizeof(st.candidate[0]));
+	kv_choose(&st, at); /* whose turn is next, under round-robin, has moved to its place */
+	return st.pick;
+}
+
+static __u32 deepest_holder(const struct steering_report *r)
+{
+	const struct steering_candidate *best = NULL;
+
+	for (__u32 i = 0; i < r->n; i++) {
+		const struct steering_candidate *c = &r->candidates[i];
+
+		if (c->matched && c->matched == r->choice.best &&
+		    (!best || c->wait_s < best->wait_s))
+			best = c;
+	}
+	return best ? best->backend : KV_NONE;
+}
+
+int steering_explain(const struct view *view, const struct kv_query *query,
+		     struct steering_report *ret)
+{
+	struct kv_steer st = {.query = *query};
+	struct steering_report *r = ret;
+	int err;
+
+	take_copies(view);
+	err = kv_steer_decide(&st);
+	*r = (struct steering_report){
+		.choice = st.choice,
+		.policy = st.policy,
+		.rule = err ? st.policy : kv_rule(&st),
+		.need = st.need,
+		.floor = st.floor,
+		.sampled = !st.scan,
+		.chance = !st.scan,
+		.bound = st.load,
+		.second = KV_NONE,
+		.deepest = KV_NONE,
+	};
+	if (err)
+		return err;
+	for (; r->n < st.n; r->n++)
+		look(&st, r->n, &r->candidates[r->n]);
+	if (r->rule == KV_POLICY_P2C && st.scan)
+		choose_likeliest(&st, r);
+	else
+		r->second = choose_second(&st, r->choice.backend);
+	r->deepest = deepest_holder(r);
+	return 0;
 }

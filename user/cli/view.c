@@ -142,6 +142,23 @@ __u32 view_service_id(const struct view *view, const char *name)
 	return KV_NONE;
 }
 
+int view_pick_service(struct cli *cli, const struct view *view, const char *name, __u32 *ret)
+{
+	*ret = KV_NONE;
+	if (name) {
+		*ret = view_service_id(view, name);
+		if (*ret == KV_NONE)
+			return cli_error(cli, "service \"%s\": there is none", name);
+		return 0;
+	}
+	for (__u32 i = 0; i < KV_MAX_SERVICES && *ret == KV_NONE; i++)
+		if (view_service(view, i))
+			*ret = i;
+	if (*ret == KV_NONE)
+		return cli_error(cli, "%s: there is no service", cli->pin);
+	return 0;
+}
+
 void view_total(const struct view *view, __u32 service, struct view_totals *ret)
 {
 	*ret = (struct view_totals){

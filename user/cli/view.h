@@ -64,6 +64,8 @@ const struct kv_service *view_service(const struct view *view, __u32 id);
 const struct kv_backend *view_backend(const struct view *view, __u32 id);
 /* By whole name; KV_NONE: there is none. */
 __u32 view_service_id(const struct view *view, const char *name);
+/* The same, or without a name the first; 0, or an exit code after the error was told. */
+int view_pick_service(struct cli *cli, const struct view *view, const char *name, __u32 *ret);
 
 /* Names in the maps are written by the agent meanwhile: copied, always ended. */
 const char *view_name(const char *name, char buf[KV_NAME_LEN]);
