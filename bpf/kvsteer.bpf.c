@@ -73,19 +73,17 @@ static __noinline int kv_drop_odd(const struct kv_packet *p)
 }
 
 /* A new connection of the same tuple. While the old home socket lives it answers for itself (RFC
- * 5961, section 4), of a lent one the pair does; when it is gone, so are its shifts and its pair.
- * False: it goes the way of any other segment. */
-static __noinline bool kv_client_syn(struct __sk_buff *skb, struct kv_packet *p,
-				     struct kv_client *c)
+ * 5961, section 4), of a lent one the pair does; when it is gone, so are its shifts and its pair. */
+static __noinline bool kv_client_forget(struct __sk_buff *skb, const struct kv_tuple *key,
+					struct kv_client *c)
 {
-	bool lent = kv_read_once(c->state) == KV_CLIENT_LENT;
 	struct kv_home h = {};
 
-	if (!kv_home_read(skb, &p->key, &h))
-		return !lent;
-	if (lent)
-		kv_client_orphaned(c, &p->key);
-	bpf_map_delete_elem(&kv_clients, &p->key);
+	if (!kv_home_read(skb, key, &h))
+		return false;
+	if (kv_read_once(c->state) == KV_CLIENT_LENT)
+		kv_client_orphaned(c, key);
+	bpf_map_delete_elem(&kv_clients, key);
 	return true;
 }
 
@@ -181,7 +179,7 @@ static __noinline int kv_client_ingress(struct __sk_buff *skb, struct kv_packet 
 		return kv_client_first(skb, p, service);
 	if (p->odd)
 		return kv_drop_odd(p);
-	if (p->flags & KV_SYN && kv_client_syn(skb, p, c))
+	if (p->flags & KV_SYN && kv_client_forget(skb, &p->key, c))
 		return TC_ACT_OK;
 	/* A first look without the lock; kv_from_client looks again under it. */
 	if (kv_read_once(c->state) == KV_CLIENT_LENT && skb->tc_index != KV_TC_HOME_ACK) {
@@ -189,6 +187,9 @@ static __noinline int kv_client_ingress(struct __sk_buff *skb, struct kv_packet 
 		if (act != KV_TO_HOME)
 			return act;
 	}
+	/* Whoever answers it does not ask for its number; a listener has to see that as it is. */
+	if (p->flags & KV_SYN)
+		return TC_ACT_OK;
 	kv_client_shift(c, &p->key, &s);
 	if (skb->tc_index == KV_TC_HOME_ACK)
 		return kv_client_ack_copy(skb, p, &s);
@@ -308,17 +309,24 @@ int kv_egress(struct __sk_buff *skb)
 	if (!scratch)
 		return TC_ACT_OK;
 	p = &scratch->packet;
-	if (kv_packet_parse(skb, p, false) || p->flags & KV_SYN)
+	if (kv_packet_parse(skb, p, false))
 		return TC_ACT_OK;
 	if (kv_service_of(&p->key) != KV_NONE) {
 		c = bpf_map_lookup_elem(&kv_clients, &p->key);
 		if (!c)
 			return TC_ACT_OK;
+		/* The stack takes a new connection. When its SYN came the old one may have been
+		 * there still, and have ended by an RST on another CPU before the SYN was looked
+		 * up: then nothing has been forgotten yet. The client's next segment comes later. */
+		if (p->flags & KV_SYN) {
+			kv_client_forget(skb, &p->key, c);
+			return TC_ACT_OK;
+		}
 		kv_client_shift(c, &p->key, &s);
 		return s.state == KV_CLIENT_LENT ? kv_lent_client_egress(skb, p, c)
 						 : kv_home_egress(skb, p, s.rx, s.tx, s.tsval);
 	}
-	slot = bpf_map_lookup_elem(&kv_upstream_ids, &p->key);
+	slot = p->flags & KV_SYN ? NULL : bpf_map_lookup_elem(&kv_upstream_ids, &p->key);
 	u = slot ? kv_slot(*slot) : NULL;
 	if (!u)
 		return TC_ACT_OK;

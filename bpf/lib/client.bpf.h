@@ -26,21 +26,56 @@ KV_INLINE void kv_client_reset(struct kv_client *c, const struct kv_packet *p, s
 	s->verdict = KV_V_HOME;
 }
 
+/* Nobody is there any more to whom the pair's numbers mean something. Under the lock. */
+KV_INLINE void kv_pair_orphan(struct kv_client *c, struct kv_ended *e)
+{
+	e->event = KV_EVENT_CLIENT_GONE;
+	e->failed = !(c->pair.seen & KV_SEEN_RESPONSE);
+	kv_pair_end(c, e, c->pair.req_sent, c->pair.resp_sent, KV_CLIENT_AGENT);
+}
+
 /* The home socket of a lent client is gone, and its tuple is to be another connection's. */
 static __noinline void kv_client_orphaned(struct kv_client *c, const struct kv_tuple *key)
 {
-	struct kv_ended end = {.event = KV_EVENT_CLIENT_GONE};
+	struct kv_ended end = {};
 	bool ended = false;
 
 	bpf_spin_lock(&c->lock);
 	if (c->state == KV_CLIENT_LENT && kv_tuple_equal(&c->key, key)) {
-		end.failed = !(c->pair.seen & KV_SEEN_RESPONSE);
-		kv_pair_end(c, &end, c->pair.req_sent, c->pair.resp_sent, KV_CLIENT_AGENT);
+		kv_pair_orphan(c, &end);
 		ended = true;
 	}
 	bpf_spin_unlock(&c->lock);
 	if (ended)
 		kv_pair_settle(&end, key);
+}
+
+/*
+ * A segment that does not belong to the pair. A lent client's home socket sleeps where the pair
+ * began; if there is one elsewhere, the pair is not its: it was lent on this tuple's former
+ * connection, whose request one CPU was still reading while another one saw its RST and the next
+ * SYN. The next connection, whose every segment would be dropped here, gets its tuple.
+ */
+static __noinline void kv_client_astray(struct __sk_buff *skb, const struct kv_packet *p,
+					struct kv_client *c, __u32 slot, __u32 gen)
+{
+	struct kv_ended end = {};
+	struct kv_home h = {};
+	bool astray;
+
+	if (kv_home_read(skb, &p->key, &h))
+		return;
+	bpf_spin_lock(&c->lock);
+	/* of the same lend: it has slept since before we looked */
+	astray = kv_pair_is(c, &p->key, slot, gen) &&
+		 h.rcv_nxt + c->rx_bypass != c->pair.req_start;
+	if (astray)
+		kv_pair_orphan(c, &end);
+	bpf_spin_unlock(&c->lock);
+	if (!astray)
+		return;
+	kv_pair_settle(&end, &p->key);
+	bpf_map_delete_elem(&kv_clients, &p->key);
 }
 
 /* The payload: what of it belongs to this request. */
@@ -224,6 +259,8 @@ static __noinline int kv_from_client(struct __sk_buff *skb, struct kv_packet *p,
 	if (s->verdict == KV_V_CHALLENGE)
 		return kv_challenge(skb, p, &s->out, ifindex, path);
 	if (s->verdict == KV_V_DROP || !b) {
+		if (s->why == KV_CNT_drop_window || s->why == KV_CNT_drop_unsent_ack)
+			kv_client_astray(skb, p, c, s->slot, s->gen);
 		kv_bump(s->why);
 		return TC_ACT_SHOT;
 	}

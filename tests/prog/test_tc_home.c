@@ -167,6 +167,28 @@ static void test_syn(void)
 	COUNTED();
 }
 
+/* The SYN came while the old home socket lived, and that ended before the SYN was looked up: the
+ * connection that answers it begins without the old one's shifts. */
+static void test_syn_ack(void)
+{
+	struct kv_tuple key;
+	struct packet p;
+
+	flow_begin();
+	bypassed(KV_CLIENT_AGENT);
+	key = flow.c.key;
+	p = home_segment(&flow.c, SYN, home_write_seq(flow.c.home), home_rcv_nxt(flow.c.home));
+	gw_egress(&p);
+	UNTOUCHED();
+	CHECK_EQ(client_entry().state, KV_CLIENT_AGENT);
+	peer_close(&flow.c);
+	gw_egress(&p);
+	UNTOUCHED();
+	flow.c.key = key;
+	CHECK_EQ(client_entry().state, KV_NONE);
+	COUNTED();
+}
+
 static void test_not_ours(void)
 {
 	__u8 frame[PACKET_MAX];
@@ -295,6 +317,7 @@ int main(void)
 		{"upstream's segments are shifted", test_upstream},
 		{"after a return", test_after_return},
 		{"SYN", test_syn},
+		{"SYN-ACK", test_syn_ack},
 		{"none of ours", test_not_ours},
 		{"service on any address", test_any_address},
 		{"copy of an ack", test_ack_copy},

@@ -223,6 +223,32 @@ static void test_syn_orphan(void)
 	EVENT(KV_EVENT_CLIENT_GONE, SLOT(0), &flow.c.key);
 }
 
+/* Lent on one CPU while on another the connection ended and its tuple became the next one's: that
+ * one's segments are not the pair's, and its home socket does not sleep where the pair began. */
+static void test_astray(void)
+{
+	for (int unsent = 0; unsent < 2; unsent++) {
+		struct kv_client c;
+		struct packet p;
+
+		flow_begin();
+		BEGIN(0);
+		c = client_entry();
+		c.rx_bypass += 1000;
+		gw_client_set(&c.key, &c);
+		p = segment(&flow.c, PSH, GET, LEN(GET));
+		p.seq += unsent ? 0 : 1u << 30;
+		p.ack += unsent ? 1u << 20 : 0;
+		send_from(&flow.c, &p);
+		DROPPED();
+		COUNTED(N(drop_unsent_ack, unsent), N(drop_window, !unsent));
+		CHECK_EQ(client_entry().state, KV_NONE);
+		CHECK_EQ(slot(0)->state, KV_UP_DONE);
+		LOAD(0, 0);
+		EVENT(KV_EVENT_CLIENT_GONE, SLOT(0), &flow.c.key);
+	}
+}
+
 /* Runs a frame whose TCP header has been changed, its checksum made right or left wrong. */
 static void run_changed(const struct packet *p, __u8 *frame, __u32 len, bool right)
 {
@@ -291,6 +317,7 @@ int main(void)
 		{"behind IP options", test_ip_options},
 		{"SYN on a lent connection", test_syn_lent},
 		{"SYN where the home socket is gone", test_syn_orphan},
+		{"a pair of the tuple's former connection", test_astray},
 		{"TCP options that make no sense", test_tcp_options},
 		{"wrong checksums", test_checksum},
 	};
