@@ -141,13 +141,28 @@ static int hash_hint(struct cli *cli, const struct hash_options *o, const char *
 	return rc;
 }
 
-/* What the agent does with a body. */
-static void read_body(const struct explain_options *o, const char *data, size_t len,
-		      struct explain_request *ret)
+/* Of prompts that are token ids: the engines', where their events tell it. 0: the default. */
+static __u32 block_of(const struct view *view, const struct kv_service *service)
 {
+	for (__u32 i = 0; i < service->n_backends && i < KV_MAX_BACKENDS; i++) {
+		const struct kv_backend *b = view_backend(view, service->backends[i]);
+
+		if (b && b->told_block)
+			return b->told_block;
+	}
+	return 0;
+}
+
+/* What the agent does with a body. */
+static void read_body(const struct view *view, const struct explain_options *o, const char *data,
+		      size_t len, struct explain_request *ret)
+{
+	const struct kvsteer_options options = {
+		.block = block_of(view, view_service(view, ret->query.service)),
+	};
 	struct kvsteer_prompt prompt;
 
-	if (kvsteer_body(o->hash.path, data, len, NULL, &prompt)) {
+	if (kvsteer_body(o->hash.path, data, len, &options, &prompt)) {
 		ret->unreadable = prompt.reason;
 		return;
 	}
@@ -210,7 +225,7 @@ int explain_read(struct cli *cli, const struct view *view, struct explain_option
 	if (ret->head.hint_state == KV_HINT_OK) {
 		ret->prompt = "hint";
 	} else if (ret->why != KV_CNT_MAX && ret->head.completion) {
-		read_body(o, data ?: "", len, ret);
+		read_body(view, o, data ?: "", len, ret);
 		ret->prompt = ret->unreadable ? NULL : "body";
 	}
 	if (!ret->prompt)
