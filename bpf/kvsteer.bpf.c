@@ -73,7 +73,8 @@ static __noinline int kv_drop_odd(const struct kv_packet *p)
 }
 
 /* A new connection of the same tuple. While the old home socket lives it answers for itself (RFC
- * 5961, section 4), of a lent one the pair does; when it is gone, so are its shifts and its pair. */
+ * 5961, section 4), of a lent one the pair does; when it is gone, so are its shifts and its pair.
+ */
 static __noinline bool kv_client_forget(struct __sk_buff *skb, const struct kv_tuple *key,
 					struct kv_client *c)
 {
@@ -317,7 +318,8 @@ int kv_egress(struct __sk_buff *skb)
 			return TC_ACT_OK;
 		/* The stack takes a new connection. When its SYN came the old one may have been
 		 * there still, and have ended by an RST on another CPU before the SYN was looked
-		 * up: then nothing has been forgotten yet. The client's next segment comes later. */
+		 * up: then nothing has been forgotten yet. The client's next segment comes later.
+		 */
 		if (p->flags & KV_SYN) {
 			kv_client_forget(skb, &p->key, c);
 			return TC_ACT_OK;

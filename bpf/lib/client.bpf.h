@@ -67,8 +67,7 @@ static __noinline void kv_client_astray(struct __sk_buff *skb, const struct kv_p
 		return;
 	bpf_spin_lock(&c->lock);
 	/* of the same lend: it has slept since before we looked */
-	astray = kv_pair_is(c, &p->key, slot, gen) &&
-		 h.rcv_nxt + c->rx_bypass != c->pair.req_start;
+	astray = kv_pair_is(c, &p->key, slot, gen) && h.rcv_nxt + c->rx_bypass != c->pair.req_start;
 	if (astray)
 		kv_pair_orphan(c, &end);
 	bpf_spin_unlock(&c->lock);
