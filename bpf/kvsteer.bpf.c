@@ -353,6 +353,8 @@ int kv_agent_call(void *ctx)
 		return 1;
 	if (call->op == KV_CALL_DECIDE) {
 		steer->query = call->dispatch.query;
+		steer->masked = call->masked;
+		__builtin_memcpy(steer->mask, call->mask, sizeof(steer->mask));
 		if (!kv_steer_decide(steer))
 			kv_steer_commit(steer, &call->dispatch);
 		call->choice = steer->choice;

@@ -217,9 +217,9 @@ KV_INLINE void kv_backend_commit(struct kv_client *c, const struct kv_tuple *cli
 		kv_stash_forget(pair);
 		pair->resp_sent = kv_seq_max(pair->resp_sent, v->cseq + s->keep);
 		pair->seen |= KV_SEEN_RESPONSE;
-		if (pair->response.status && !(pair->seen & KV_SEEN_ANSWERED)) {
+		if (kv_framing_answered(&pair->response) && !(pair->seen & KV_SEEN_ANSWERED)) {
 			pair->seen |= KV_SEEN_ANSWERED;
-			s->answered = 1;
+			s->answered = pair->response.status;
 		}
 		/* bytes behind the response, or a response before its request has come whole */
 		if (s->keep != p->payload_len || (kv_framing_done(&pair->response) &&
@@ -290,7 +290,7 @@ static __noinline int kv_from_backend(struct __sk_buff *skb, struct kv_packet *p
 		bpf_spin_unlock(&c->lock);
 	}
 	if (s->answered)
-		kv_settle_answered(slot);
+		kv_settle_answered(slot, s->answered);
 	if (s->stashed && s->verdict == KV_V_FORWARD)
 		kv_bump(KV_CNT_stashed);
 	if (s->broken)

@@ -77,8 +77,8 @@ static __noinline int kv_from_backend_relay(struct __sk_buff *skb, struct kv_pac
 	struct kv_client *c = bpf_map_lookup_elem(&kv_clients, client);
 	struct kv_scratch *scratch = kv_scratch_get();
 	__u32 gen = u->gen, next = p->seq, before = 0, keep = 0, tsval = kv_packet_tsval(skb, p),
-	      ifindex = 0, path = 0;
-	bool follow = false, lent = false, answered = false, done = false;
+	      ifindex = 0, path = 0, answered = 0;
+	bool follow = false, lent = false, done = false;
 	struct kv_relay r = {};
 
 	if (!c || !scratch)
@@ -141,9 +141,9 @@ static __noinline int kv_from_backend_relay(struct __sk_buff *skb, struct kv_pac
 			pair->relayed_copied = r.upstream->copied_seq;
 		}
 		done = kv_framing_done(&pair->response);
-		if (pair->response.status && !(pair->seen & KV_SEEN_ANSWERED)) {
+		if (kv_framing_answered(&pair->response) && !(pair->seen & KV_SEEN_ANSWERED)) {
 			pair->seen |= KV_SEEN_ANSWERED;
-			answered = true;
+			answered = pair->response.status;
 		}
 		if (r.still) {
 			kv_relay_lend(c, p, u, &r, gen, slot, next, tsval);
@@ -156,7 +156,7 @@ static __noinline int kv_from_backend_relay(struct __sk_buff *skb, struct kv_pac
 	}
 	bpf_spin_unlock(&c->lock);
 	if (answered)
-		kv_settle_answered(slot);
+		kv_settle_answered(slot, lent ? answered : 0);
 	if (!lent) {
 		if (done)
 			kv_settle_finished(slot);

@@ -39,8 +39,8 @@ struct kv_step {
 	__u32 gen;
 	__u32 head_len; /* for KV_V_HEAD */
 	__u32 req_len;
+	__u16 answered; /* the final response begins here: its status */
 	__u8 ended;
-	__u8 answered;	  /* the final response begins here */
 	__u8 broken;	  /* the backend closed inside its response */
 	__u8 stashed;	  /* kept, and ahead of a hole */
 	__u8 unsound;	  /* the response ends before what has been passed on */
@@ -122,10 +122,25 @@ KV_GLOBAL int kv_commit(__u32 slot)
 	return 0;
 }
 
-KV_GLOBAL int kv_settle_answered(__u32 slot)
+/* What the final response says of its backend, where the agent does not see it; as
+ * outcome_of_status() of the agent. */
+KV_INLINE void kv_answer_count(struct kv_backend *b, __u32 status)
+{
+	kv_atomic_add(&b->answers, 1);
+	if (status == 429 || status == 503)
+		kv_atomic_add(&b->busy, 1);
+	else if (status >= 500 && status != 501 && status != 505)
+		kv_atomic_add(&b->errors, 1);
+}
+
+/* status: of the response, if the agent does not get to see it; else 0. */
+KV_GLOBAL int kv_settle_answered(__u32 slot, __u32 status)
 {
 	struct kv_dispatch *d = kv_dispatch_of(slot);
+	struct kv_backend *b = d && status ? kv_world_backend(d->backend) : NULL;
 
+	if (b)
+		kv_answer_count(b, status);
 	if (d)
 		kv_dispatch_answered(d);
 	return 0;

@@ -27,6 +27,7 @@
 	X(agent_mss, "one side takes shorter segments than the other may send")                    \
 	X(agent_clients_full, "client flow table full")                                            \
 	X(agent_draining, "service is draining")                                                   \
+	X(agent_models, "completion request of a service whose engines' models differ")            \
 	/* hints */                                                                                \
 	X(hint_prefix, "requests with a well-formed KV-Prefix")                                    \
 	X(hint_session, "requests with a session key")                                             \
@@ -86,6 +87,8 @@
 	X(agent_body_unhashed, "large bodies served by load alone: others were being hashed")      \
 	X(agent_relayed, "responses relayed whole by the agent")                                   \
 	X(agent_retries, "requests sent again to another backend before any answer byte")          \
+	X(requests_no_model, "requests for a model that no engine serves: 404")                     \
+	X(agent_busy_passed_on, "429 and 503 of a backend: the request went to another one")       \
 	X(agent_bad_gateway, "502 answers")                                                        \
 	X(agent_unavailable, "503 answers")                                                        \
 	X(agent_timeout, "504 answers")                                                            \

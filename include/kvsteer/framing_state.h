@@ -57,7 +57,7 @@ struct kv_framing {
 	__u64 left; /* bytes of body or chunk data still to come */
 	__u8 state;
 	__u8 flags;	 /* KV_FRAMING_* */
-	__u16 status;	 /* of the final response, once its status line is read */
+	__u16 status;	 /* of the response at hand, as far as its digits are read */
 	__u32 head_seen; /* bytes of head, chunk line or trailers so far, against the limit */
 	__u64 match;	 /* high bit of byte k: the token may be word k of the table */
 	__u8 index;	 /* position in the status line, name, token or number */
@@ -74,6 +74,12 @@ KV_INLINE void kv_framing_init(struct kv_framing *f, bool head_request)
 	__builtin_memset(f, 0, sizeof(*f));
 	f->state = KV_FRAMING_STATUS;
 	f->flags = head_request ? KV_FRAMING_HEAD : 0;
+}
+
+/* The final response has begun: its status is read. */
+KV_INLINE bool kv_framing_answered(const struct kv_framing *f)
+{
+	return f->status >= 200;
 }
 
 /* The response has ended; the next byte is no part of it. */

@@ -26,6 +26,8 @@ KV_INLINE enum kv_counter kv_refusal(const struct kv_request *r, int lane, __u32
 		return KV_CNT_agent_pipelined;
 	if (service->flags & KV_SERVICE_DRAINING)
 		return KV_CNT_agent_draining;
+	if (service->flags & KV_SERVICE_MODELS && r->completion)
+		return KV_CNT_agent_models;
 	if (r->completion && r->hint_state != KV_HINT_OK && !r->session)
 		return KV_CNT_agent_no_hint;
 	return KV_CNT_MAX;

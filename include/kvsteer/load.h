@@ -37,6 +37,12 @@ KV_INLINE __u64 kv_count(const __u64 *count)
 	return n >> 63 ? 0 : n;
 }
 
+/* Requests there, ours and, by its own report, others'. */
+KV_INLINE __u64 kv_requests(const struct kv_backend *b)
+{
+	return kv_count(&b->inflight_requests) + kv_read_once(b->foreign_requests);
+}
+
 /*
  * Tokens queued before a new request. The prefill at the head of the queue has been going on since
  * head_ns, so part of it is done by now: counting it whole makes a busy engine look up to one
@@ -48,14 +54,15 @@ KV_INLINE __u64 kv_wait(const struct kv_backend *b, __u64 now)
 {
 	__u64 tokens = kv_saturate(kv_count(&b->inflight_tokens)), since = kv_read_once(b->head_ns);
 	__u64 head = kv_read_once(b->head_tokens), done = 0;
+	__u64 foreign = kv_saturate(kv_read_once(b->foreign_tokens));
 
 	if (!tokens)
-		return 0;
+		return foreign;
 	if (now > since)
 		done = kv_saturate((now - since) / 1000) * kv_rate(b) / 1000000;
 	if (done > head)
 		done = head;
-	return tokens > done ? tokens - done : 0;
+	return foreign + (tokens > done ? tokens - done : 0);
 }
 
 /* Two CPUs at once may leave the smaller of their requests as the largest: a little early. */

@@ -15,7 +15,22 @@ KV_INLINE bool kv_is_candidate(const struct kv_steer *st, __u32 id)
 	return st->known[kv_index(id / 64, KV_MAX_BACKENDS / 64)] >> (id & 63) & 1;
 }
 
-KV_INLINE void kv_candidate_add(struct kv_steer *st, __u32 id)
+/* Not now: at its limit, or it starts slowly and others are to have this one. A request whose
+ * prompt it holds is not new to it. */
+KV_INLINE bool kv_passes(struct kv_steer *st, const struct kv_backend *b, bool holds)
+{
+	if (st->luck == KV_LUCK_ALL)
+		return false;
+	if (b->limit && kv_count(&b->inflight_requests) >= b->limit)
+		return true;
+	if (!b->weight || holds)
+		return false;
+	if (st->luck == KV_LUCK_NONE)
+		st->luck = kv_world_random() % KV_WEIGHT_FULL;
+	return st->luck >= b->weight;
+}
+
+KV_INLINE void kv_candidate_add(struct kv_steer *st, __u32 id, bool holds)
 {
 	struct kv_backend *b = kv_world_backend(id);
 	__u32 n = st->n;
@@ -24,12 +39,16 @@ KV_INLINE void kv_candidate_add(struct kv_steer *st, __u32 id)
 		return;
 	if (b->state != KV_BACKEND_UP || id == st->query.exclude || kv_is_candidate(st, id))
 		return;
+	if (st->masked && !(st->mask[kv_index(id / 64, KV_MAX_BACKENDS / 64)] >> (id & 63) & 1))
+		return;
+	if (kv_passes(st, b, holds))
+		return;
 	st->known[kv_index(id / 64, KV_MAX_BACKENDS / 64)] |= 1ull << (id & 63);
 	st->match[kv_index(id, KV_MAX_BACKENDS)] = 0;
 	st->candidate[kv_index(n, KV_MAX_BACKENDS)] = id;
 	st->n = n + 1;
 	st->rates += kv_rate(b);
-	st->requests += kv_count(&b->inflight_requests);
+	st->requests += kv_requests(b);
 }
 
 static long kv_scan_step(__u32 i, void *ctx)
@@ -39,7 +58,7 @@ static long kv_scan_step(__u32 i, void *ctx)
 
 	if (!svc || i >= KV_MAX_BACKENDS)
 		return 1;
-	kv_candidate_add(st, svc->backends[kv_index(i, KV_MAX_BACKENDS)]);
+	kv_candidate_add(st, svc->backends[kv_index(i, KV_MAX_BACKENDS)], false);
 	return 0;
 }
 
@@ -53,7 +72,7 @@ static long kv_sample_step(__u32 i, void *ctx)
 	if (!svc || st->n >= 2)
 		return 1;
 	at = kv_world_random() % (st->listed ? st->listed : 1);
-	kv_candidate_add(st, svc->backends[kv_index(at, KV_MAX_BACKENDS)]);
+	kv_candidate_add(st, svc->backends[kv_index(at, KV_MAX_BACKENDS)], false);
 	return 0;
 }
 
@@ -83,9 +102,9 @@ KV_INLINE void kv_match_note(struct kv_steer *st, __u64 holder, __u32 tokens)
 	if (!tokens || tokens < st->floor)
 		return;
 	if (!kv_is_candidate(st, id)) {
-		if (st->scan || b->service != st->query.service)
+		if ((st->scan && !b->weight) || b->service != st->query.service)
 			return;
-		kv_candidate_add(st, id);
+		kv_candidate_add(st, id, true);
 		if (!kv_is_candidate(st, id))
 			return;
 	}
@@ -187,7 +206,7 @@ static long kv_score_step(__u32 i, void *ctx)
 	tie = b->clock;
 	since = 0;
 	if (st->policy == KV_POLICY_LEAST) {
-		tie = kv_count(&b->inflight_requests);
+		tie = kv_requests(b);
 		since = kv_read_once(b->head_ns);
 	}
 	if (cost < st->cost ||
@@ -250,8 +269,7 @@ KV_INLINE bool kv_less_loaded(const struct kv_steer *st, const struct kv_backend
 	__u64 wait_a = kv_time(kv_wait(a, st->now) * 1024, a);
 	__u64 wait_b = kv_time(kv_wait(b, st->now) * 1024, b);
 
-	return wait_b < wait_a || (wait_b == wait_a && kv_count(&b->inflight_requests) <
-							       kv_count(&a->inflight_requests));
+	return wait_b < wait_a || (wait_b == wait_a && kv_requests(b) < kv_requests(a));
 }
 
 /* Two at random, the less loaded of them: what is left when nothing can be known of a request.
@@ -298,7 +316,7 @@ static long kv_hash_step(__u32 i, void *ctx)
 		st->cost = weight;
 		st->choice.intended = id;
 	}
-	if (weight >= st->tie && kv_count(&b->inflight_requests) < st->load) {
+	if (weight >= st->tie && kv_requests(b) < st->load) {
 		st->tie = weight;
 		st->pick = id;
 	}
@@ -377,6 +395,7 @@ KV_INLINE void kv_steer_reset(struct kv_steer *st)
 	st->weighed = 0;
 	st->rates = 0;
 	st->requests = 0;
+	st->luck = KV_LUCK_NONE;
 }
 
 KV_ENTRY int kv_steer_decide(struct kv_steer *st)
@@ -401,6 +420,10 @@ KV_ENTRY int kv_steer_decide(struct kv_steer *st)
 		kv_loop(8, kv_sample_step, &st);
 	if (!st->n) { /* also a large fleet that is mostly down */
 		st->scan = 1;
+		kv_loop(st->listed, kv_scan_step, &st);
+	}
+	if (!st->n) {
+		st->luck = KV_LUCK_ALL;
 		kv_loop(st->listed, kv_scan_step, &st);
 	}
 	if (!st->n)

@@ -13,7 +13,7 @@
 #include "types.h"
 #include "framing.h"
 
-#define KV_SCHEMA 4
+#define KV_SCHEMA 5
 #define KV_MAGIC 0x6b767374 /* "kvst" */
 
 #define KV_MAX_SERVICES 16
@@ -135,6 +135,7 @@ enum kv_policy {
 
 #define KV_SERVICE_UP 1u
 #define KV_SERVICE_DRAINING 2u /* no new lends: every request goes to the agent */
+#define KV_SERVICE_MODELS 4u   /* its engines' models differ: who serves which, the agent knows */
 
 #define KV_MODEL_LEN 256
 #define KV_ENDPOINT_LEN 96
@@ -188,6 +189,7 @@ enum kv_told {
 	KV_TOLD_COMPLETE, /* all of it */
 };
 
+#define KV_WEIGHT_FULL 1024
 #define KV_PATH_LOCAL 1u /* an engine of this host: by way of lo */
 
 struct kv_backend {
@@ -198,15 +200,22 @@ struct kv_backend {
 	__u32 ifindex; /* interface towards it */
 	__u32 state;
 	__u32 service;
-	__u32 epoch;	   /* raised whenever its cache is lost */
-	__u32 head_tokens; /* largest request queued since the queue was empty (steer.h) */
-	__u64 clock;	   /* tokens that have entered the front of its cache */
-	__u64 capacity;	   /* tokens of its cache */
-	__u64 rate;	   /* prefill tokens per second */
+	__u32 epoch;	    /* raised whenever its cache is lost */
+	__u32 head_tokens;  /* largest request queued since the queue was empty (steer.h) */
+	__u64 clock;	    /* tokens that have entered the front of its cache */
+	__u64 capacity;	    /* tokens of its cache */
+	__u64 rate;	    /* prefill tokens per second */
+	__u64 capacity_set; /* as configured, for agents; 0: it is as the engine says */
 	/* load: exact, tied to the flows' life */
 	__u64 inflight_tokens; /* uncached prompt tokens dispatched and not yet answered */
 	__u64 inflight_requests;
 	__u64 head_ns; /* when the prefill at the head of the queue began, as far as can be seen */
+	/* requests there that are not ours, by the engine's own report, and their prompts' share of
+	 * its queue */
+	__u64 foreign_requests;
+	__u64 foreign_tokens;
+	__u32 limit;  /* requests at a time, 0: none */
+	__u32 weight; /* gets so many of 1024 of the requests that it would get; 0: all */
 	/* sums, only rising */
 	__u64 requests;
 	__u64 prompt_tokens;
@@ -220,6 +229,11 @@ struct kv_backend {
 	__u16 events_port; /* in place of the service's; 0: that one */
 	__u16 replay_port;
 	__u32 zero;
+	/* final responses whose beginning the kernel has passed on: all, 5xx that tell of a fault,
+	 * 429 and 503 */
+	__u64 answers;
+	__u64 errors;
+	__u64 busy;
 	/* one bit per idle upstream; claimed by an atomic and-not */
 	__u64 idle[KV_POOL_WORDS];
 };
@@ -386,6 +400,9 @@ struct kv_call {
 	__u32 slot;
 	struct kv_choice choice;
 	struct kv_dispatch dispatch; /* query in, charges out: copied to the slot by the agent */
+	__u32 masked;		     /* only those of the mask are candidates */
+	__u32 zero;
+	__u64 mask[KV_MAX_BACKENDS / 64];
 };
 
 #define KV_TELL_MAX 1024 /* blocks; a power of two */

@@ -14,8 +14,8 @@
  * charge is given back exactly once. Units are tokens everywhere; time is CLOCK_MONOTONIC in ns.
  *
  * Who includes this file first defines the world below: over BPF maps (bpf/lib) or over tables.
- * All of struct kv_steer is scratch but query and choice; in BPF it lives in map memory, one per
- * CPU (or one per caller that is alone), and so must every struct kv_dispatch.
+ * All of struct kv_steer is scratch but query, mask and choice; in BPF it lives in map memory, one
+ * per CPU (or one per caller that is alone), and so must every struct kv_dispatch.
  */
 #ifndef KVSTEER_STEER_H
 #define KVSTEER_STEER_H
@@ -48,6 +48,8 @@ static void kv_world_count(enum kv_counter counter);
 #define KV_UTIL_TAU_NS 30000000000ull /* memory of the fleet's utilisation */
 #define KV_UTIL_STEP_NS (1ull << 24)  /* 17 ms: it is not decayed more often than this */
 #define KV_PRICE_MAX 16
+#define KV_LUCK_NONE 0xffffffff /* not drawn yet */
+#define KV_LUCK_ALL 0xfffffffe	/* there is nobody else: weights and limits do not count */
 #define KV_STICKY_KEEP 80	/* percent of the prompt that make a holder worth keeping to */
 #define KV_STICKY_LEAD_MS 14000 /* queued work that a holder may have over the idlest */
 #define KV_HASH_BOUND 125	/* percent of the mean load that a hashed backend may have */
@@ -64,6 +66,10 @@ static void kv_world_count(enum kv_counter counter);
 struct kv_steer {
 	struct kv_query query;
 	struct kv_choice choice;
+	/* beside the query: of those backends only; the kernel's own decisions never set it */
+	__u32 masked;
+	__u32 zero;
+	__u64 mask[KV_MAX_BACKENDS / 64];
 
 	/* everything below is scratch: of a decision, and some of it for its commit */
 	__u64 now;
@@ -75,6 +81,7 @@ struct kv_steer {
 	__u32 n;       /* candidates */
 	__u32 matched; /* of them with a match */
 	__u32 absent;  /* bit per rung: looked up and not there, so not again for the commit */
+	__u32 luck;    /* drawn when a backend's weight asks for it; else KV_LUCK_* */
 	__u32 weight;  /* of own work, in 1/1024 */
 	__u64 rates;   /* sums over the candidates */
 	__u64 requests;

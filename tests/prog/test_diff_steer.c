@@ -187,14 +187,19 @@ static void ask(void)
 		q->rungs[i].depth = depth;
 		q->rungs[i].hash = 1 + chance(hashes);
 	}
+	st.masked = !chance(4);
+	for (__u32 i = 0; i < KV_MAX_BACKENDS / 64; i++)
+		st.mask[i] = (__u64)chance(~0u) << 32 | chance(~0u);
 	bpf.world->st.query = *q;
+	bpf.world->st.masked = st.masked;
+	memcpy(bpf.world->st.mask, st.mask, sizeof(st.mask));
 }
 
 static void change_fleet(__u32 n)
 {
 	struct kv_backend *b = &world.backends[chance(n ?: 1)];
 
-	switch (chance(7)) {
+	switch (chance(11)) {
 	case 0:
 		b->state = chance(4);
 		break;
@@ -215,6 +220,18 @@ static void change_fleet(__u32 n)
 		break;
 	case 6:
 		world.services[0].policy = chance(KV_POLICY_MAX);
+		break;
+	case 7:
+		b->limit = chance(4);
+		break;
+	case 10:
+		b->weight = chance(2) ? chance(1200) : 0;
+		break;
+	case 8:
+		b->foreign_tokens = number();
+		break;
+	case 9:
+		b->foreign_requests = number();
 		break;
 	}
 }

@@ -87,6 +87,23 @@ static void agent_writes(const void *data, __u32 len)
 	flow.c.ack += len;
 }
 
+/* Who passes the status on tells what came of it. */
+static void test_lent_before_status(void)
+{
+	static const char rest[] = "00 X\r\nContent-Length: 0\r\n\r\n";
+
+	relay(1);
+	comes_home("HTTP/1.1 5", 10);
+	agent_writes("HTTP/1.1 5", 10);
+	flow_pair(0);
+	flow.c.tsval_sent = 0;
+	BACKEND_SAYS(0, rest, LEN(rest));
+	COUNTED(N(lends_midflight, 1), TO_CLIENT_N(1, LEN(rest)));
+	CHECK_EQ(gw.backends[BACKEND].answers, 1);
+	CHECK_EQ(gw.backends[BACKEND].errors, 1);
+	RETURNS(0);
+}
+
 static void test_lent_in_flight(void)
 {
 	relay(1);
@@ -100,6 +117,7 @@ static void test_lent_in_flight(void)
 	COUNTED(N(lends_midflight, 1), TO_CLIENT_N(1, 30));
 	CHECK_EQ(client_entry().state, KV_CLIENT_LENT);
 	CHECK_EQ(slot(0)->state, KV_UP_LENT);
+	CHECK_EQ(gw.backends[BACKEND].answers, 0); /* the agent has seen it */
 	CLIENT_ACKS(0);
 	for (int i = 0; i < 6; i++)
 		BACKEND_SAYS(0, TEN, 10);
@@ -258,6 +276,7 @@ static void test_taken_back(void)
 int main(void)
 {
 	static const struct prog_test tests[] = {
+		{"lent before its status", test_lent_before_status},
 		{"lent in mid-flight", test_lent_in_flight},
 		{"lent at its last segment", test_lent_at_the_end},
 		{"bytes are held on the way", test_held_bytes},

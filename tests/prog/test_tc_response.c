@@ -40,6 +40,37 @@ static void test_pieces(void)
 	RETURNS(0);
 }
 
+static void answers_with(const char *status, __u64 errors, __u64 busy)
+{
+	const struct kv_backend *b = &gw.backends[BACKEND];
+	char text[100];
+
+	flow_begin();
+	BEGIN(0);
+	snprintf(text, sizeof(text), "HTTP/1.1 %s X\r\nContent-Length: 5\r\n\r\n", status);
+	BACKEND_SAYS(0, text, strlen(text) - 3);
+	CLIENT_ACKS(0);
+	BACKEND_SAYS(0, text + strlen(text) - 3, 3);
+	BACKEND_SAYS(0, "12345", 5);
+	COUNTED(TO_CLIENT_N(3, strlen(text) + 5), TO_BACKEND_N(1, 0));
+	CHECK_EQ(b->answers, 1);
+	CHECK_EQ(b->errors, errors);
+	CHECK_EQ(b->busy, busy);
+	RETURNS(0);
+}
+
+static void test_outcomes(void)
+{
+	answers_with("200", 0, 0);
+	answers_with("404", 0, 0);
+	answers_with("429", 0, 1);
+	answers_with("500", 1, 0);
+	answers_with("501", 0, 0);
+	answers_with("502", 1, 0);
+	answers_with("503", 0, 1);
+	answers_with("505", 0, 0);
+}
+
 static void test_chunked(void)
 {
 	static const char *const parts[] = {
@@ -302,6 +333,7 @@ int main(void)
 	static const struct prog_test tests[] = {
 		{"in one piece", test_one_piece},
 		{"byte by byte", test_pieces},
+		{"outcomes are counted", test_outcomes},
 		{"chunked", test_chunked},
 		{"to a HEAD request", test_head_request},
 		{"after 100 Continue", test_continue},

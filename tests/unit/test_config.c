@@ -15,7 +15,7 @@
 #define TOP_KEYS                                                                                   \
 	"pin, control, interfaces, session_headers, user, tenancy, max_backends, "                 \
 	"upstreams_per_backend, max_clients, max_prefixes, max_sessions, timeouts, limits, "       \
-	"services"
+	"http, follow, health, services"
 #define ADDRESS "IPV4:PORT or [IPV6]:PORT"
 #define USER(found)                                                                                \
 	"f:4: user: found " found                                                                  \
@@ -149,6 +149,29 @@ static const struct {
 	{"services:\n- name: a\n  listen: [\":80\", \"localhost:80\"]\n",
 	 "f:3: services[0].listen[1]: found \"localhost:80\": expected " ADDRESS
 	 ", or *:PORT for any address"},
+	{SERVICE "http: localhost:80\n",
+	 "f:4: http: found \"localhost:80\": expected " ADDRESS ", or *:PORT for any address"},
+	{SERVICE "http: 127.0.0.1:80\n",
+	 "f:4: http: collides with an address of service \"a\": expected another address or port"},
+	{SERVICE "follow: {health_path: health}\n",
+	 "f:4: follow.health_path: found \"health\": expected a path that begins with /, up to 127 "
+	 "characters without spaces and #"},
+	{SERVICE "follow: {health_path: \"/a b\"}\n",
+	 "f:4: follow.health_path: found \"/a b\": expected a path that begins with /, up to 127 "
+	 "characters without spaces and #"},
+	{SERVICE "follow: {health: 2}\n",
+	 "f:4: follow.health: found \"2\": expected a time with its "
+	 "unit from 0s (not asked) to 1h"},
+	{SERVICE "follow: {stale: 1ms}\n",
+	 "f:4: follow.stale: found \"1ms\": expected a time with its "
+	 "unit from 100ms to 1h"},
+	{SERVICE "follow: {metrics_timeout: 2min}\n",
+	 "f:4: follow.metrics_timeout: found \"2min\": expected a time with its unit from 10ms to "
+	 "1min"},
+	{SERVICE "health: {fall: 0}\n",
+	 "f:4: health.fall: found \"0\": expected a whole number from 1 to 100"},
+	{SERVICE "health: {eject_share: 101}\n", "f:4: health.eject_share: found \"101\": expected "
+						 "percent, a whole number from 0 (never) to 100"},
 	{SERVICE "  policy: fast\n", "f:4: services[0].policy: found \"fast\": expected " POLICIES},
 	{SERVICE "  body_limit: 64mib\n",
 	 "f:4: services[0].body_limit: found \"64mib\": expected a size from 1KiB to 1GiB"},
@@ -260,6 +283,11 @@ static const char full[] =
 	"  drain: 0s, connect: 250ms}\n"
 	"limits: {body: 1MiB, memory: 2GB, clients: 10, clients_per_address: 5,\n"
 	"  memory_per_address: 1MiB}\n"
+	"http: 127.0.0.1:9090\n"
+	"follow: {health_path: /ping, health: 0s, models: 1min, metrics: 500ms,\n"
+	"  health_timeout: 1s, metrics_timeout: 10ms, stale: 3s}\n"
+	"health: {fall: 1, eject_percent: 20, eject_least: 2, eject_share: 0, eject_time: 1s,\n"
+	"  slow_start: 0s, trial_successes: 9}\n"
 	"services:\n"
 	"- name: chat\n"
 	"  listen: [\"0.0.0.0:8080\", \"[fd00::1]:8081\"]\n"
@@ -309,6 +337,21 @@ static void full_file(void)
 	CHECK_EQ(c->limits.clients_per_address, 5);
 	CHECK_EQ(c->limits.memory_per_address, 1 << 20);
 	CHECK_EQ(c->timeouts.request_ms, 7000);
+	CHECK_STR(kv_addr_format(&c->http, text, sizeof(text)), "127.0.0.1:9090");
+	CHECK_STR(c->follow.health_path, "/ping");
+	CHECK_EQ(c->follow.health, 0);
+	CHECK_EQ(c->follow.models, 60000);
+	CHECK_EQ(c->follow.metrics, 500);
+	CHECK_EQ(c->follow.health_timeout, 1000);
+	CHECK_EQ(c->follow.metrics_timeout, 10);
+	CHECK_EQ(c->follow.stale, 3000);
+	CHECK_EQ(c->health.fall, 1);
+	CHECK_EQ(c->health.eject_percent, 20);
+	CHECK_EQ(c->health.eject_least, 2);
+	CHECK_EQ(c->health.eject_share, 0);
+	CHECK_EQ(c->health.eject_time, 1000);
+	CHECK_EQ(c->health.slow_start, 0);
+	CHECK_EQ(c->health.trial_successes, 9);
 	CHECK_EQ(c->n_services, 2);
 	CHECK(kv_config_service(c, "chat") == &c->services[0]);
 	CHECK(!kv_config_service(c, "other"));
@@ -450,6 +493,9 @@ static void differences(void)
 	static const char other[] = "timeouts: {drain: 1min, request: 5s}\n"
 				    "max_clients: 100\n"
 				    "limits: {clients_per_address: 4, memory_per_address: 64MiB}\n"
+				    "http: \":99\"\n"
+				    "follow: {health_path: /h, metrics: 5s}\n"
+				    "health: {slow_start: 1min, eject_least: 50}\n"
 				    "services:\n"
 				    "- name: a\n"
 				    "  listen: [\":80\", \":81\"]\n"
@@ -457,7 +503,8 @@ static void differences(void)
 				    "  body_limit: 128MiB\n"
 				    "  events: {bind: \"*:5557\"}\n"
 				    "  backends:\n"
-				    "  - {name: x, address: 10.0.0.1:80, rate: 5, replay_port: 7}\n"
+				    "  - {name: x, address: 10.0.0.1:80, rate: 5, capacity: 128, "
+				    "replay_port: 7}\n"
 				    "  - {name: y, address: 10.0.0.3:80}\n"
 				    "- name: b\n"
 				    "  listen: [\":90\"]\n"
@@ -476,10 +523,16 @@ static void differences(void)
 		"limits.clients: 65536 -> 100",
 		"limits.clients_per_address: 0 -> 4",
 		"limits.memory_per_address: 0 -> 64MiB",
+		"http: none -> *:99",
+		"follow.health_path: /health -> /h",
+		"follow.metrics: 1s -> 5s",
+		"health.eject_least: 5 -> 50",
+		"health.slow_start: 30s -> 1min",
 		"service a: listen *:80 -> *:80,*:81",
 		"service a: policy price -> hash",
 		"service a: body_limit 64MiB -> 128MiB",
 		"service a: events off -> bind tcp://*:5557",
+		"backend x: capacity as told -> 128",
 		"backend x: rate 16000 -> 5",
 		"backend x: replay_port 0 -> 7",
 	};
@@ -494,10 +547,16 @@ static void differences(void)
 		"limits.clients: 100 -> 65536",
 		"limits.clients_per_address: 4 -> 0",
 		"limits.memory_per_address: 64MiB -> 0",
+		"http: *:99 -> none",
+		"follow.health_path: /h -> /health",
+		"follow.metrics: 5s -> 1s",
+		"health.eject_least: 50 -> 5",
+		"health.slow_start: 1min -> 30s",
 		"service a: listen *:80,*:81 -> *:80",
 		"service a: policy hash -> price",
 		"service a: body_limit 128MiB -> 64MiB",
 		"service a: events bind tcp://*:5557 -> off",
+		"backend x: capacity 128 -> as told",
 		"backend x: rate 5 -> 16000",
 		"backend x: replay_port 7 -> 0",
 	};

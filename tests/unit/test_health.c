@@ -25,7 +25,7 @@ static void start(uint32_t n, bool probed)
 	pool = (struct health_pool){.options = HEALTH_DEFAULTS, .changed = changed};
 	now = START;
 	for (uint32_t i = 0; i < n; i++)
-		health_add(&pool, i, probed, now);
+		health_add(&pool, i, probed, false, now);
 	changes = 0;
 }
 
@@ -59,6 +59,18 @@ static void run(const char *script)
 			break;
 		case 'u':
 			health_probed(&pool, 0, PROBE_UNKNOWN, now);
+			break;
+		case 'm':
+			health_probed(&pool, 0, PROBE_MUTE, now);
+			break;
+		case 'c':
+			health_connected(&pool, 0, now);
+			break;
+		case 's':
+			health_outcomes(&pool, 0, 7, 0, now);
+			break;
+		case 'f':
+			health_outcomes(&pool, 0, 0, 5, now);
 			break;
 		case 'S':
 			health_outcome(&pool, 0, OUTCOME_SUCCESS, now);
@@ -100,8 +112,8 @@ static const struct {
 	{"g", HEALTH_UP},
 	{"S", HEALTH_UP},
 	{"F", HEALTH_NEW},
-	{"bb", HEALTH_NEW},
-	{"bbb", HEALTH_DOWN},
+	{"b", HEALTH_DOWN},
+	{"m", HEALTH_UP},
 	{"r", HEALTH_DOWN},
 	{"uuu", HEALTH_NEW},
 	{"rg", HEALTH_UP},
@@ -120,6 +132,20 @@ static const struct {
 	{"grS", HEALTH_DOWN},
 	{"grb", HEALTH_DOWN},
 	{"grbS", HEALTH_UP},
+	/* it listens again: gets requests, and one bad probe is enough */
+	{"grc", HEALTH_UP},
+	{"grcb", HEALTH_DOWN},
+	{"grcSb", HEALTH_UP},
+	{"grcgb", HEALTH_UP},
+	{"gbbbc", HEALTH_DOWN},
+	{"bmc", HEALTH_DOWN},
+	{"mb", HEALTH_DOWN},
+	{"mSbb", HEALTH_UP},
+	/* many at once */
+	{"gf", HEALTH_EJECTED},
+	{"gsf", HEALTH_UP},
+	{"gsff", HEALTH_EJECTED},
+	{"gf5s", HEALTH_UP},
 	{"gRg", HEALTH_UP},
 	/* by rate: half of all, and five at least */
 	{"gFFFF", HEALTH_UP},
@@ -316,7 +342,7 @@ static void odd(void)
 	health_drain(&pool, 7, true, now);
 	health_new_cache(&pool, 7, now);
 	health_remove(&pool, 7, now);
-	health_add(&pool, HEALTH_MEMBERS, true, now);
+	health_add(&pool, HEALTH_MEMBERS, true, false, now);
 	CHECK(!health_takes(&pool, HEALTH_MEMBERS) && !health_takes(&pool, 7));
 	CHECK_EQ(changes, 0);
 	health_remove(&pool, 0, now);
@@ -352,7 +378,7 @@ static void step(uint32_t n, bool probed)
 		health_remove(&pool, id, now);
 		break;
 	case 4:
-		health_add(&pool, id, probed, now);
+		health_add(&pool, id, probed, false, now);
 		break;
 	case 5:
 		pass(rnd(8));
@@ -386,7 +412,7 @@ static void comes_back(uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
 		if (pool.members[i].state == HEALTH_NONE)
-			health_add(&pool, i, true, now);
+			health_add(&pool, i, true, false, now);
 		else
 			health_drain(&pool, i, false, now);
 	for (int s = 0; s < 400; s++) {

@@ -84,10 +84,20 @@ static const struct kv_backend *backend(void *arg, uint32_t id)
 	return &told[id].backend;
 }
 
-static void foreign(void *arg, uint32_t id, uint64_t requests)
+static void foreign(void *arg, uint32_t id, uint64_t requests, uint64_t waiting)
 {
 	(void)arg;
+	CHECK(waiting <= requests);
 	told[id].foreign = requests;
+}
+
+static bool differ;
+
+static void models(void *arg, uint32_t service, bool now)
+{
+	(void)arg;
+	CHECK_EQ(service, 0);
+	differ = now;
 }
 
 static void add(uint32_t id)
@@ -95,7 +105,7 @@ static void add(uint32_t id)
 	char name[8];
 
 	snprintf(name, sizeof(name), "e%u", id);
-	CHECK_EQ(follow_add(follow, id, 0, name, &lives[id].server.addr, false), 0);
+	CHECK_EQ(follow_add(follow, id, 0, name, &lives[id].server.addr, false, false), 0);
 }
 
 static bool scrapes = true;
@@ -103,7 +113,8 @@ static bool scrapes = true;
 static void begin(unsigned int n)
 {
 	struct follow_options o = FOLLOW_DEFAULTS;
-	struct follow_calls calls = {state, new_cache, cache_size, backend, foreign, NULL};
+	struct follow_calls calls = {state,	  new_cache, cache_size, backend,
+				     foreign, models,	 NULL};
 
 	o.health_ms = o.models_ms = o.metrics_ms = 20;
 	if (!scrapes)
@@ -230,7 +241,7 @@ static void starts_anew(void)
 	struct view_backend view = {};
 
 	begin(1);
-	CHECK_EQ(follow_add(follow, 0, 0, "e0", &lives[0].server.addr, true), 0);
+	CHECK_EQ(follow_add(follow, 0, 0, "e0", &lives[0].server.addr, true, true), 0);
 	loop_until(base, &told[0].sizes, 1, 2000);
 	told[0].backend.matched_tokens = 100000;
 	told[0].backend.prompt_tokens = lives[0].queries = 200000;
@@ -304,16 +315,16 @@ static void requests(void)
 	CHECK(!follow_is_busy(follow, 0));
 	follow_busy(follow, 0, "1", 1);
 	CHECK(follow_is_busy(follow, 0) && !follow_is_busy(follow, 1));
-	CHECK_EQ(follow_add(follow, 0, 0, "x", &lives[0].server.addr, false), -EEXIST);
+	CHECK_EQ(follow_add(follow, 0, 0, "x", &lives[0].server.addr, false, false), -EEXIST);
 	/* known from before: takes requests at once, until it is found to be away */
 	follow_remove(follow, 0);
 	loop_close(&lives[0].server);
-	CHECK_EQ(follow_add(follow, 0, 0, "again", &lives[0].server.addr, true), 0);
+	CHECK_EQ(follow_add(follow, 0, 0, "again", &lives[0].server.addr, true, true), 0);
 	CHECK(told[0].takes);
 	CHECK_EQ(told[0].weight, HEALTH_FULL);
 	until(0, false);
-	CHECK_EQ(follow_add(follow, 999, 0, "x", &lives[0].server.addr, false), -EINVAL);
-	CHECK_EQ(follow_add(follow, 1, 99, "x", &lives[0].server.addr, false), -EINVAL);
+	CHECK_EQ(follow_add(follow, 999, 0, "x", &lives[0].server.addr, false, false), -EINVAL);
+	CHECK_EQ(follow_add(follow, 1, 99, "x", &lives[0].server.addr, false, false), -EINVAL);
 	end(2);
 }
 

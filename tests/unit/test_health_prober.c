@@ -45,12 +45,12 @@ static const struct {
 	const char *answer;
 	enum health_probe probe;
 } cases[] = {
-	{STATUS(200), PROBE_GOOD},    {STATUS(204), PROBE_GOOD},
-	{STATUS(307), PROBE_GOOD},    {STATUS(404), PROBE_GOOD},
-	{STATUS(401), PROBE_GOOD},    {STATUS(501), PROBE_GOOD},
-	{STATUS(500), PROBE_BAD},     {STATUS(503), PROBE_BAD},
-	{"SSH-2.0-x\r\n", PROBE_BAD}, {"\x15\x03\x01\x01\x02\x02\x46", PROBE_BAD},
-	{"HTTP/1.1 2", PROBE_BAD},
+	{STATUS(200), PROBE_GOOD},     {STATUS(204), PROBE_GOOD},
+	{STATUS(307), PROBE_GOOD},     {STATUS(404), PROBE_GOOD},
+	{STATUS(401), PROBE_GOOD},     {STATUS(501), PROBE_GOOD},
+	{STATUS(500), PROBE_BAD},      {STATUS(503), PROBE_BAD},
+	{"SSH-2.0-x\r\n", PROBE_MUTE}, {"\x15\x03\x01\x01\x02\x02\x46", PROBE_MUTE},
+	{"HTTP/1.1 2", PROBE_MUTE},
 };
 
 static void answers(void)
@@ -91,7 +91,7 @@ static void hung_dead_back(void)
 	p = probe(&s, &seen, 0);
 	q = probe(&other, &well, 0);
 	CHECK(loop_until(base, &seen.probes, 2, 1000));
-	CHECK_EQ(seen.last, PROBE_BAD);
+	CHECK_EQ(seen.last, PROBE_MUTE); /* it has never been well */
 	CHECK(well.probes > seen.probes);
 	CHECK_EQ(well.last, PROBE_GOOD);
 	loop_close(&s);
@@ -103,6 +103,10 @@ static void hung_dead_back(void)
 	had = seen.probes;
 	CHECK(loop_until(base, &seen.probes, had + 2, 1000));
 	CHECK_EQ(seen.last, PROBE_GOOD);
+	s.silent = true;
+	had = seen.probes;
+	CHECK(loop_until(base, &seen.probes, had + 2, 1000));
+	CHECK_EQ(seen.last, PROBE_BAD);
 	prober_free(p);
 	prober_free(q);
 	loop_close(&s);

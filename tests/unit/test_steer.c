@@ -293,6 +293,68 @@ static void test_candidates(void)
 		}
 	}
 
+	TEST("of a mask, those in it; at its limit, none")
+	{
+		world_reset(KV_POLICY_PRICE, 4, 1000000, 1000);
+		hold(2, 8, 0);
+		ask(10);
+		st.masked = 1;
+		st.mask[0] = 1 << 1 | 1 << 3;
+		for (__u32 i = 0; i < 4; i++)
+			world.backends[i].clock = 1000 - i;
+		CHECK_EQ(decide(), 3);
+		world.backends[3].limit = 2;
+		world.backends[3].inflight_requests = 1;
+		CHECK_EQ(decide(), 3);
+		world.backends[3].inflight_requests = 2;
+		CHECK_EQ(decide(), 1);
+		st.mask[0] = 1 << 3;
+		CHECK_EQ(decide(), 3); /* there is nobody else */
+		st.mask[0] = 1 << 9;
+		CHECK_EQ(decide(), KV_NONE);
+		st.masked = 0;
+		CHECK_EQ(decide(), 2);
+	}
+
+	TEST("by its weight: so many of the requests that it would get; all that it holds")
+	{
+		unsigned int got = 0;
+
+		world_reset(KV_POLICY_PRICE, 2, 1000000, 1000);
+		world.backends[0].clock = 1000;
+		world.backends[1].weight = KV_WEIGHT_FULL / 8;
+		ask(10);
+		for (int i = 0; i < 8000; i++)
+			got += decide() == 1;
+		CHECK(got > 800 && got < 1200);
+		hold(1, 8, 0);
+		for (int i = 0; i < 100; i++)
+			CHECK_EQ(decide(), 1);
+		world.backends[0].state = KV_BACKEND_DOWN;
+		ask(7);
+		for (int i = 0; i < 100; i++)
+			CHECK_EQ(decide(), 1);
+	}
+
+	TEST("what others have sent there counts as queued, and as in flight")
+	{
+		world_reset(KV_POLICY_PRICE, 2, 1000000, 1000);
+		hold(1, 8, 0);
+		ask(10);
+		CHECK_EQ(decide(), 1);
+		world.backends[1].foreign_tokens = 801;
+		CHECK_EQ(decide(), 0);
+		CHECK_EQ(kv_wait(&world.backends[1], world.now), 801);
+		busy(1, 100);
+		CHECK_EQ(kv_wait(&world.backends[1], world.now), 901);
+		world_reset(KV_POLICY_LEAST, 2, 1000000, 1000);
+		world.backends[0].inflight_requests = 2;
+		world.backends[1].foreign_requests = 3;
+		CHECK_EQ(decide(), 0);
+		world.backends[0].inflight_requests = 4;
+		CHECK_EQ(decide(), 1);
+	}
+
 	TEST("a match below the floor does not count")
 	{
 		world_reset(KV_POLICY_PRICE, 4, 1000000, 1000);

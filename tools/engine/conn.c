@@ -162,7 +162,10 @@ static void conn_begin(struct conn *c)
 	c->keep_alive = r->keep_alive;
 	c->head_only = r->head_only;
 	c->n_requests++;
-	c->engine->stats.requests++;
+	if (r->follower)
+		c->engine->stats.questions++;
+	else
+		c->engine->stats.requests++;
 	c->body_len = r->body.n;
 	c->sent = 0;
 	c->status = 0;

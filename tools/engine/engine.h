@@ -43,6 +43,7 @@ struct fault {
 	bool refuse, hang, rst_before_headers;
 	bool close_after_response;		/* without having said so */
 	bool say_close;				/* with Connection: close */
+	bool followed;				/* also what followers ask for */
 	int64_t rst_after_tokens, fin_mid_body; /* -1: off */
 	int status;
 	uint32_t health_ms;
@@ -56,6 +57,7 @@ enum fault_now { FAULT_NONE, FAULT_RESET, FAULT_CLOSE };
 
 struct stats {
 	uint64_t connections, accepted, requests, refused, aborted, foreign_bytes;
+	uint64_t questions; /* of who follows it, beside the requests */
 	uint64_t waiting, running;
 	uint64_t prompt_tokens, generation_tokens, queries, hits;
 	uint64_t ttft_count;

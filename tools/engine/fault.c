@@ -50,6 +50,8 @@ int fault_parse(const char *json, size_t n, struct fault *f, enum fault_now *ret
 			f->health_status = yyjson_get_int(val);
 		else if (!strcmp(name, "close_after_response"))
 			f->close_after_response = yyjson_get_bool(val);
+		else if (!strcmp(name, "followed"))
+			f->followed = yyjson_get_bool(val);
 		else if (!strcmp(name, "say_close"))
 			f->say_close = yyjson_get_bool(val);
 		else if (!strcmp(name, "count"))
@@ -182,12 +184,26 @@ static bool later(struct conn *c, uint32_t ms, event_callback_fn fn)
 	return true;
 }
 
+/* Who follows engines asks for these all the time: faults are for requests, unless they say
+ * otherwise. */
+static bool is_followed(const struct conn *c)
+{
+	static const char *const paths[] = {"/metrics", "/prometheus/metrics", "/v1/models"};
+
+	for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++)
+		if (slice_is(c->req.path, paths[i]))
+			return true;
+	return false;
+}
+
 bool fault_take(struct conn *c)
 {
 	struct fault *f = &c->engine->fault, taken = *f;
 
 	if (slice_is(c->req.path, "/health"))
 		return f->health_ms && later(c, f->health_ms, slow_health);
+	if (is_followed(c) && !f->followed)
+		return false;
 	if (f->count && !--f->count)
 		fault_clear(f);
 	c->rst_after_tokens = taken.rst_after_tokens;

@@ -126,6 +126,8 @@ static int field(struct slice l, struct request *r, int *hosts, const char **ret
 		if (!is_name(value, "100-continue"))
 			return -417;
 		r->expect = true;
+	} else if (is_name(name, "user-agent")) {
+		r->follower = is_name(value, "kvsteerd");
 	} else if (is_name(name, "x-tag")) {
 		r->tag = value;
 	}

@@ -23,6 +23,7 @@ struct request {
 	size_t head_len;
 	uint64_t content_length;
 	bool head_only, keep_alive, expect, chunked, has_length;
+	bool follower; /* kvsteerd's own question, not a client's */
 };
 
 /* Returns 1 (head complete), 0 (more bytes needed) or a status code to refuse with, negated. */

@@ -124,6 +124,7 @@ static void own(struct page *p)
 	struct stats *s = &p->c->engine->stats;
 
 	one(p, "kv_engine_requests_total", "counter", s->requests);
+	one(p, "kv_engine_questions_total", "counter", s->questions);
 	one(p, "kv_engine_malformed_total", "counter", s->refused);
 	one(p, "kv_engine_aborted_total", "counter", s->aborted);
 	one(p, "kv_engine_accepted_total", "counter", s->accepted);

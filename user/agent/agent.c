@@ -11,6 +11,7 @@
 #include "agent/clock.h"
 #include "agent/control.h"
 #include "agent/events.h"
+#include "agent/follow.h"
 #include "agent/hasher.h"
 #include "agent/handover.h"
 #include "agent/listen.h"
@@ -261,6 +262,8 @@ int agent_open(struct agent *agent, struct kv_config *config)
 		err = control_open(agent, config->control);
 	if (!err)
 		err = clock_open(agent);
+	if (!err)
+		err = following_open(agent);
 	if (err)
 		return err;
 	raise_open_files(agent);
@@ -285,6 +288,7 @@ void agent_close(struct agent *agent)
 	if (!agent->base)
 		return;
 	silent_end_all(agent);
+	following_close(agent);
 	clock_close(agent);
 	told_close(agent);
 	control_close(agent);

@@ -16,6 +16,7 @@
  *	told*			what engines tell of their caches
  *	events, sweep		what the kernel tells; what time does
  *	silent, probe		peers that say nothing
+ *	follow*			engines: load, health, models; our own pages
  *	clock			the timers
  *	control, apply*		the CLI's requests
  *	privileges, remover	what we may do, and who does what we may not
@@ -47,6 +48,7 @@
 extern const char agent_version[32];
 
 struct client;
+struct following;
 struct hasher;
 struct control;
 struct handover;
@@ -105,6 +107,7 @@ struct agent {
 	struct event child;
 	struct event hangup;
 	struct restart *restart;
+	struct following *following;
 
 	bool draining;
 	__u64 drain_since;

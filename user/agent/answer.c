@@ -3,28 +3,50 @@
 #include <string.h>
 
 #include "agent/answer.h"
+#include "common/cleanup.h"
 #include "common/reason.h"
+#include "engines/models.h"
 
-void answer_error(struct client *c, int status, const char *code, const char *message)
+/* Sends a body of JSON and closes gently. */
+static void answer_json(struct client *c, int status, const char *body, int body_len)
 {
 	bool head_request = c->request && c->request->head.is_head;
-	char body[512], text[1024];
-	int body_len, len;
+	char text[1024];
+	int len;
 
-	body_len = snprintf(body, sizeof(body),
-			    "{\"error\":{\"message\":\"%s\",\"type\":\"%s\",\"param\":null,"
-			    "\"code\":\"%s\"}}\n",
-			    message, status < 500 ? "invalid_request_error" : "server_error", code);
 	len = snprintf(text, sizeof(text),
 		       "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"
-		       "%sConnection: close\r\n\r\n%s",
+		       "%sConnection: close\r\n\r\n%.*s",
 		       status, kv_reason_phrase(status), body_len,
-		       status == 503 ? "Retry-After: 1\r\n" : "", head_request ? "" : body);
+		       status == 503 ? "Retry-After: 1\r\n" : "", head_request ? 0 : body_len,
+		       body);
 	client_drop_request(c, true);
 	if (client_send(c, text, len, 0))
 		client_close(c);
 	else
 		client_close_gently(c);
+}
+
+void answer_error(struct client *c, int status, const char *code, const char *message)
+{
+	char body[512];
+	int len = snprintf(body, sizeof(body),
+			   "{\"error\":{\"message\":\"%s\",\"type\":\"%s\",\"param\":null,"
+			   "\"code\":\"%s\"}}\n",
+			   message, status < 500 ? "invalid_request_error" : "server_error", code);
+
+	answer_json(c, status, body, len);
+}
+
+void answer_no_model(struct client *c, const char *model, size_t len)
+{
+	_cleanup_free_ char *body = models_not_found(model, len, &len);
+
+	count(&c->agent->dp, requests_no_model);
+	if (body)
+		answer_json(c, 404, body, len);
+	else
+		answer_error(c, 404, "model_not_found", "no engine serves this model");
 }
 
 void answer_refuse(struct client *c, int status, const char *code, const char *message)

@@ -11,6 +11,8 @@ void answer_error(struct client *c, int status, const char *code, const char *me
 void answer_refuse(struct client *c, int status, const char *code, const char *message);
 void answer_unavailable(struct client *c, const char *message);
 void answer_bad_gateway(struct client *c);
+/* No backend serves this model: 404 in OpenAI's form. */
+void answer_no_model(struct client *c, const char *model, size_t len);
 /* 408 */
 void answer_too_slow(struct client *c);
 void answer_timeout(struct client *c);

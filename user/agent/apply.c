@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "agent/apply.h"
+#include "agent/follow.h"
 #include "agent/service.h"
 #include "common/cleanup.h"
 #include "common/config_diff.h"
@@ -241,6 +242,7 @@ static int apply_to(struct agent *agent, struct kv_config *to, yyjson_mut_doc *d
 	if (!ret) {
 		ret = apply_diff(agent, to, &diff, doc, changes, err, errlen);
 		agent->config = to;
+		following_apply(agent, from);
 		to = from;
 	}
 	kv_diff_free(&diff);

@@ -71,7 +71,7 @@ static int backend_ok(struct agent *agent, const struct kv_config_backend *backe
 		apply_say(err, errlen, "backend %s: there is one of that name", backend->name);
 		return -EEXIST;
 	}
-	ret = value_ok("capacity", backend->capacity, err, errlen);
+	ret = !backend->capacity ? 0 : value_ok("capacity", backend->capacity, err, errlen);
 	if (!ret)
 		ret = value_ok("rate", backend->rate, err, errlen);
 	if (!ret)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "agent/apply.h"
+#include "agent/follow.h"
 #include "agent/listen.h"
 #include "agent/service.h"
 
@@ -92,6 +93,9 @@ int apply_check(struct agent *agent, const struct kv_config *to, const struct kv
 		char *err, size_t errlen)
 {
 	int ret = check_ids(agent, diff, err, errlen);
+
+	if (!ret)
+		ret = following_check(agent, to, err, errlen);
 
 	for (size_t i = 0; !ret && i < diff->n; i++) {
 		const struct kv_change *change = &diff->changes[i];

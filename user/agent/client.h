@@ -45,6 +45,9 @@ struct request {
 	bool answered; /* a response byte has come */
 	bool broken;   /* the response cannot be framed or came with too many bytes */
 	__u8 attempts; /* upstreams tried */
+	bool masked;   /* not all of its service's backends serve its model, or have room … */
+	__u64 mask[KV_MAX_BACKENDS / 64]; /* … but these */
+	__u32 matched;			  /* tokens believed cached where it goes */
 	struct upstream *up;
 	__u32 gen;
 	struct hasher_job *job; /* HASHING */

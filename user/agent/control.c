@@ -114,7 +114,7 @@ static int verb_backend_add(struct call *call)
 	yyjson_val *capacity = yyjson_obj_get(call->in, "capacity");
 	yyjson_val *rate = yyjson_obj_get(call->in, "rate");
 	struct kv_config_backend backend = {
-		.capacity = capacity ? yyjson_get_uint(capacity) : KV_DEFAULT_CAPACITY,
+		.capacity = capacity ? yyjson_get_uint(capacity) : 0,
 		.rate = rate ? yyjson_get_uint(rate) : KV_DEFAULT_RATE,
 	};
 

@@ -9,6 +9,7 @@
 #include "agent/client.h"
 #include "agent/entry.h"
 #include "agent/events.h"
+#include "agent/follow.h"
 #include "agent/listen.h"
 #include "agent/pool.h"
 #include "agent/relay.h"
@@ -70,6 +71,8 @@ static void event_handle(struct agent *agent, const struct kv_event *event)
 	if (!up || up->phase != UPSTREAM_OPEN || upstream_slot(up)->gen != event->gen ||
 	    kv_read_once(upstream_slot(up)->state) != KV_UP_DONE)
 		return;
+	if (event->type == KV_EVENT_BAD_GATEWAY)
+		following_outcome(agent, up->backend, OUTCOME_FAILURE);
 	/* Nothing was acknowledged there. */
 	if (event->type == KV_EVENT_CLOSE_UPSTREAM)
 		pool_ask(agent, up->backend);

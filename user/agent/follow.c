@@ -7,111 +7,14 @@
 #include <string.h>
 #include <time.h>
 
-#include "agent/client.h"
+#include "agent/follow_private.h"
 #include "agent/pool.h"
-#include "agent/service.h"
 #include "common/log.h"
-#include "common/pins.h"
-#include "engines/page_server.h"
 #include "engines/time.h"
 
 #define SYNC_MS 1000
-#define OUTCOMES_MOST 1000 /* of one second: more say no more */
 
-/* A backend as the follower knows it, and what the follower has said of it. */
-struct followed {
-	bool known;
-	bool draining;
-	bool held;
-	char name[KV_NAME_LEN];
-	struct kv_addr addr;
-	__u32 service;
-	__u32 weight, limit;
-	__u64 foreign;
-	__u64 failures; /* the map's sum as handed on */
-};
-
-struct following {
-	struct agent *agent;
-	struct follow *follow;
-	struct page_server *server;
-	struct kv_pins *pins; /* counters, for the page; NULL: the maps are not pinned */
-	struct event second;
-	double started;
-	bool looked; /* once at all backends */
-	struct followed backends[KV_MAX_BACKENDS];
-};
-
-static struct kv_backend *backend_at(struct following *f, __u32 id)
-{
-	return id < f->agent->dp.max_backends ? &f->agent->dp.backends[id] : NULL;
-}
-
-/* ---- what the follower tells ---- */
-
-static void on_state(void *arg, uint32_t id, bool takes, uint32_t weight, uint32_t limit)
-{
-	struct following *f = arg;
-	struct followed *b = &f->backends[id];
-	struct kv_backend *backend = backend_at(f, id);
-
-	b->held = !takes && !b->draining;
-	b->weight = weight;
-	b->limit = limit;
-	if (b->held && backend->state == KV_BACKEND_UP) {
-		kv_write_once(backend->state, KV_BACKEND_DOWN);
-		client_move_waiting(f->agent, id);
-	} else if (!b->held && backend->state == KV_BACKEND_DOWN && !f->agent->pools[id].away) {
-		kv_write_once(backend->state, KV_BACKEND_UP);
-	}
-}
-
-static void on_new_cache(void *arg, uint32_t id, const char *why)
-{
-	struct kv_backend *backend = backend_at(arg, id);
-
-	(void)why;
-	kv_write_once(backend->epoch, backend->epoch + 1);
-}
-
-static const struct kv_config_backend *configured(struct following *f, __u32 id)
-{
-	const struct kv_config *config = f->agent->config;
-
-	for (__u32 i = 0; i < config->n_services; i++)
-		for (__u32 j = 0; j < config->services[i].n_backends; j++)
-			if (!strcmp(config->services[i].backends[j].name, f->backends[id].name))
-				return &config->services[i].backends[j];
-	return NULL;
-}
-
-/* What the administrator has set stays. */
-static void on_cache_size(void *arg, uint32_t id, uint64_t capacity, uint64_t block_size)
-{
-	struct following *f = arg;
-	struct kv_backend *backend = backend_at(f, id);
-	const struct kv_config_backend *config = configured(f, id);
-
-	(void)block_size;
-	if (!capacity || !config || config->capacity != KV_DEFAULT_CAPACITY ||
-	    backend->capacity == capacity)
-		return;
-	kv_info("backend %s: capacity %llu, as the engine says", backend->name,
-		(unsigned long long)capacity);
-	kv_write_once(backend->capacity, capacity);
-}
-
-static const struct kv_backend *on_backend(void *arg, uint32_t id)
-{
-	return backend_at(arg, id);
-}
-
-static void on_foreign(void *arg, uint32_t id, uint64_t requests)
-{
-	struct following *f = arg;
-
-	f->backends[id].foreign = requests;
-}
+_Static_assert(HEALTH_FULL == KV_WEIGHT_FULL, "told as it is");
 
 /* ---- what the maps tell ---- */
 
@@ -122,40 +25,51 @@ static bool same(const struct followed *b, const struct kv_backend *backend)
 	       b->addr.port == backend->port;
 }
 
+/* It gets requests while it is first asked, as if nobody followed it; but the caches of those that
+ * were there at the beginning are as cold or warm as all others'. */
 static void begin(struct following *f, __u32 id, const struct kv_backend *backend)
 {
 	struct followed *b = &f->backends[id];
-	bool up;
 	int err;
 
-	*b = (struct followed){.known = true, .service = backend->service};
+	*b = (struct followed){
+		.known = true,
+		.service = backend->service,
+		.answers = kv_read_once(backend->answers),
+		.errors = kv_read_once(backend->errors),
+		.busy = kv_read_once(backend->busy),
+	};
 	snprintf(b->name, sizeof(b->name), "%s", backend->name);
 	memcpy(b->addr.addr, backend->addr, sizeof(b->addr.addr));
 	b->addr.port = backend->port;
-	b->failures = kv_read_once(backend->failures);
-	/* Of an agent before: streams are running there. */
-	up = !f->looked && f->agent->dp.taken_over && backend->state == KV_BACKEND_UP;
-	err = follow_add(f->follow, id, b->service, b->name, &b->addr, up);
+	err = follow_add(f->follow, id, b->service, b->name, &b->addr,
+			 backend->state != KV_BACKEND_DOWN, !f->looked);
 	if (err) {
 		kv_err("backend %s: cannot be followed: %s", b->name, strerror(-err));
 		b->known = false;
 	}
 }
 
-/* Connections that could not be opened, since the last look. */
+/* What the kernel has passed on since the last look. */
 static void hand_on(struct following *f, __u32 id, const struct kv_backend *backend)
 {
-	__u64 failures = kv_read_once(backend->failures);
-	__u64 n = failures - f->backends[id].failures;
+	struct followed *b = &f->backends[id];
+	__u64 errors = kv_read_once(backend->errors), busy = kv_read_once(backend->busy);
+	__u64 answers = kv_read_once(backend->answers);
+	__u64 bad = errors - b->errors, good = answers - b->answers - bad - (busy - b->busy);
 
-	f->backends[id].failures = failures;
-	for (__u64 i = 0; i < n && i < OUTCOMES_MOST; i++)
-		follow_outcome(f->follow, id, OUTCOME_FAILURE);
+	b->answers = answers;
+	b->errors = errors;
+	b->busy = busy;
+	/* the sums are not read at once */
+	good = good > INT32_MAX ? 0 : good;
+	follow_counted(f->follow, id, good + b->successes, bad > INT32_MAX ? 0 : bad);
+	b->successes = 0;
 }
 
 static void look_at(struct following *f, __u32 id)
 {
-	struct kv_backend *backend = backend_at(f, id);
+	struct kv_backend *backend = following_backend(f, id);
 	struct followed *b = &f->backends[id];
 	bool there = backend->state != KV_BACKEND_FREE && !f->agent->pools[id].removing;
 
@@ -171,118 +85,54 @@ static void look_at(struct following *f, __u32 id)
 		b->draining = !b->draining;
 		follow_drain(f->follow, id, b->draining);
 	}
+	if (b->held && backend->state == KV_BACKEND_UP)
+		kv_write_once(backend->state, KV_BACKEND_DOWN);
 	hand_on(f, id, backend);
 }
 
-static void on_second(evutil_socket_t fd, short what, void *arg)
+static void look(struct following *f)
 {
-	struct timeval next = ms_timeval(SYNC_MS);
-	struct following *f = arg;
-
-	(void)fd, (void)what;
-	evtimer_add(&f->second, &next);
 	for (__u32 id = 0; id < f->agent->dp.max_backends; id++)
 		look_at(f, id);
 	f->looked = true;
 }
 
-/* ---- pages ---- */
-
-static size_t view_backends(struct following *f, struct view_backend *out,
-			    char (*addresses)[KV_ADDR_TEXT])
+static void on_second(evutil_socket_t fd, short what, void *arg)
 {
-	size_t n = 0;
-
-	for (__u32 id = 0; id < f->agent->dp.max_backends; id++) {
-		const struct followed *b = &f->backends[id];
-
-		if (!b->known)
-			continue;
-		out[n] = (struct view_backend){
-			.service = f->agent->dp.services[b->service].name,
-			.name = b->name,
-			.address = kv_addr_format(&b->addr, addresses[n], KV_ADDR_TEXT),
-			.map = backend_at(f, id),
-		};
-		follow_view(f->follow, id, &out[n]);
-		n++;
-	}
-	return n;
+	(void)fd, (void)what;
+	look(arg);
 }
 
-/* By the maps: what the kernel goes by, and the pools know of first. */
-static __u32 taking(const struct following *f, __u32 service)
-{
-	__u32 n = 0;
+/* ---- beginning and end ---- */
 
-	for (__u32 id = 0; id < f->agent->dp.max_backends; id++)
-		n += f->agent->dp.backends[id].state == KV_BACKEND_UP &&
-		     f->agent->dp.backends[id].service == service;
-	return n;
+static struct follow_options options(const struct following *f, const struct kv_config *config)
+{
+	struct follow_options o = FOLLOW_DEFAULTS;
+
+	o.health_path = f->health_path;
+	o.health_ms = config->follow.health;
+	o.health_timeout_ms = config->follow.health_timeout;
+	o.models_ms = config->follow.models;
+	o.metrics_ms = config->follow.metrics;
+	o.metrics_timeout_ms = config->follow.metrics_timeout;
+	o.stale_ms = config->follow.stale;
+	o.health.fall = config->health.fall;
+	o.health.eject_percent = config->health.eject_percent;
+	o.health.eject_least = config->health.eject_least;
+	o.health.share_percent = config->health.eject_share;
+	o.health.eject_ms = config->health.eject_time;
+	o.health.slow_start_ms = config->health.slow_start;
+	o.health.trial_successes = config->health.trial_successes;
+	return o;
 }
 
-static size_t view_services(struct following *f, struct view_service *out)
+int following_open(struct agent *agent)
 {
-	const struct kv_service *services = f->agent->dp.services;
-	size_t n = 0;
-
-	for (__u32 i = 0; i < KV_MAX_SERVICES; i++) {
-		if (!services[i].flags)
-			continue;
-		out[n] = (struct view_service){.name = services[i].name,
-					       .policy = kv_policy_name(services[i].policy)};
-		follow_view_service(f->follow, i, &out[n]);
-		out[n++].taking = taking(f, i);
-	}
-	return n;
-}
-
-static struct page on_page(void *arg, const char *path)
-{
-	static struct view_backend backends[KV_MAX_BACKENDS];
-	static char addresses[KV_MAX_BACKENDS][KV_ADDR_TEXT];
-	static struct view_service services[KV_MAX_SERVICES];
-	__u64 counters[KV_CNT_MAX];
-	struct following *f = arg;
-	struct view view = {
-		.version = KVSTEER_VERSION,
-		.started = f->started,
-		.now_ns = kv_now_ns(),
-		.draining = f->agent->draining || !f->agent->ready,
-		.services = services,
-		.backends = backends,
-	};
-
-	if (f->pins && !kv_pins_counters(f->pins, counters))
-		view.counters = counters;
-	view.n_services = view_services(f, services);
-	view.n_backends = view_backends(f, backends, addresses);
-	return page_of(&view, path);
-}
-
-static int serve(struct following *f, const struct kv_addr *http)
-{
-	char err[KV_CONFIG_ERROR_LEN], text[KV_ADDR_TEXT];
-	int ret = page_server_open(f->agent->base, http, on_page, f, &f->server);
-
-	if (ret) {
-		kv_err("http: %s: %s", kv_addr_format(http, text, sizeof(text)), strerror(-ret));
-		return ret;
-	}
-	if (*f->agent->dp.pin && kv_pins_open(f->agent->dp.pin, false, &f->pins, err, sizeof(err)))
-		kv_warn("http: counters are not shown: %s", err);
-	return 0;
-}
-
-/* ---- for the agent ---- */
-
-int following_open(struct agent *agent, const struct follow_options *options,
-		   const struct kv_addr *http, struct following **ret)
-{
+	const struct kv_config *config = agent->config;
 	struct following *f = calloc(1, sizeof(*f));
-	struct follow_calls calls = {on_state,	 on_new_cache, on_cache_size,
-				     on_backend, on_foreign,   f};
-	struct timeval now = {0, 0};
+	struct follow_calls calls = following_calls;
+	struct timeval every = ms_timeval(SYNC_MS);
+	struct follow_options o;
 	struct timespec t;
 	int err;
 
@@ -291,60 +141,145 @@ int following_open(struct agent *agent, const struct follow_options *options,
 	f->agent = agent;
 	clock_gettime(CLOCK_REALTIME, &t); /* only shown */
 	f->started = t.tv_sec + t.tv_nsec / 1e9;
-	f->follow = follow_new(agent->base, options, &calls);
+	strcpy(f->health_path, config->follow.health_path);
+	o = options(f, config);
+	calls.arg = f;
+	f->follow = follow_new(agent->base, &o, &calls);
 	if (!f->follow) {
 		free(f);
 		return -ENOMEM;
 	}
-	evtimer_assign(&f->second, agent->base, on_second, f);
-	err = http ? serve(f, http) : 0;
-	if (err) {
-		following_close(f);
-		return err;
-	}
-	evtimer_add(&f->second, &now);
-	*ret = f;
-	return 0;
+	event_assign(&f->second, agent->base, -1, EV_PERSIST, on_second, f);
+	event_add(&f->second, &every);
+	agent->following = f;
+	err = config->http.port ? following_serve(f, &config->http) : 0;
+	look(f);
+	return err;
 }
 
-void following_close(struct following *f)
+void following_close(struct agent *agent)
 {
+	struct following *f = agent->following;
+
 	if (!f)
 		return;
 	event_del(&f->second);
-	page_server_close(f->server);
+	following_serve_end(f);
 	follow_free(f->follow);
-	kv_pins_close(f->pins);
 	free(f);
+	agent->following = NULL;
 }
 
-bool following_holds(const struct following *f, __u32 id)
+int following_check(struct agent *agent, const struct kv_config *to, char *err, size_t errlen)
 {
+	struct page_server *server;
+	char text[KV_ADDR_TEXT];
+	int ret;
+
+	if (!to->http.port || kv_addr_equal(&to->http, &agent->config->http))
+		return 0;
+	ret = page_server_open(agent->base, &to->http, NULL, NULL, &server);
+	if (ret)
+		snprintf(err, errlen, "http: %s: %s; nothing has been changed",
+			 kv_addr_format(&to->http, text, sizeof(text)), strerror(-ret));
+	else
+		page_server_close(server);
+	return ret;
+}
+
+void following_apply(struct agent *agent, const struct kv_config *from)
+{
+	if (!agent->following || !kv_config_follow_differs(from, agent->config))
+		return;
+	following_close(agent);
+	if (following_open(agent))
+		kv_err("engines are not followed: start the agent again");
+}
+
+void following_look(struct agent *agent, __u32 id)
+{
+	if (agent->following)
+		look_at(agent->following, id);
+}
+
+/* ---- for the data path ---- */
+
+bool following_holds(const struct agent *agent, __u32 id)
+{
+	const struct following *f = agent->following;
+
 	return f && f->backends[id].known && f->backends[id].held;
 }
 
-void following_outcome(struct following *f, __u32 id, enum outcome outcome)
+void following_outcome(struct agent *agent, __u32 id, enum outcome outcome)
 {
-	if (f)
+	struct following *f = agent->following;
+
+	if (!f || outcome == OUTCOME_NEUTRAL)
+		return;
+	/* Nothing depends on these at once. */
+	if (outcome == OUTCOME_SUCCESS)
+		f->backends[id].successes++;
+	else
 		follow_outcome(f->follow, id, outcome);
 }
 
-void following_busy(struct following *f, __u32 id, const char *retry_after, size_t len)
+void following_connect_failed(struct agent *agent, __u32 id, int err)
 {
-	if (f)
-		follow_busy(f->follow, id, retry_after, len);
+	following_outcome(agent, id, outcome_of_connect(-err));
 }
 
-struct follow *following_follow(struct following *f)
+void following_connected(struct agent *agent, __u32 id)
 {
-	return f ? f->follow : NULL;
+	if (agent->following)
+		follow_connected(agent->following->follow, id);
 }
 
-void following_explain(const struct following *f, __u32 id, char *text, size_t size)
+void following_suspect(struct agent *agent, __u32 id)
 {
-	struct proof_facts facts = follow_facts(f->follow, id);
+	if (agent->following)
+		follow_suspect(agent->following->follow, id);
+}
+
+void following_busy(struct agent *agent, __u32 id, const char *retry_after, size_t len)
+{
+	if (agent->following)
+		follow_busy(agent->following->follow, id, retry_after, len);
+}
+
+bool following_peer(const struct agent *agent, __u32 id, const __u64 *mask)
+{
+	const struct kv_backend *backends = agent->dp.backends;
+
+	for (__u32 i = 0; agent->following && i < agent->dp.max_backends; i++)
+		if (i != id && backends[i].state == KV_BACKEND_UP &&
+		    backends[i].service == backends[id].service &&
+		    (!mask || mask[i / 64] >> i % 64 & 1) &&
+		    !follow_is_busy(agent->following->follow, i))
+			return true;
+	return false;
+}
+
+bool following_serving(struct agent *agent, __u32 service, const char *model, size_t len,
+		       __u64 mask[KV_MAX_BACKENDS / 64])
+{
+	struct model_set set;
+
+	if (!agent->following) {
+		memset(mask, 0xff, sizeof(set.words));
+		return true;
+	}
+	set = follow_serving(agent->following->follow, service, model, len);
+	memcpy(mask, set.words, sizeof(set.words));
+	return !model_set_empty(&set);
+}
+
+void following_explain(const struct agent *agent, __u32 id, char *text, size_t size)
+{
+	struct follow *follow = agent->following->follow;
+	struct proof_facts facts = follow_facts(follow, id);
 	struct view_backend view = {};
 
-	follow_view(f->follow, id, &view);
+	follow_view(follow, id, &view);
 	proof_explain(&view.verdict, &facts, text, size);
 }

@@ -12,20 +12,40 @@
 
 struct following;
 
-/* http: where /metrics, /healthz and /readyz are served; NULL: nowhere. Prints what fails. */
-int following_open(struct agent *agent, const struct follow_options *options,
-		   const struct kv_addr *http, struct following **ret);
-void following_close(struct following *f);
+/* As the configuration has it. Prints what fails. */
+int following_open(struct agent *agent);
+void following_close(struct agent *agent);
+/* Whether these pages could be served; errors as text. */
+int following_check(struct agent *agent, const struct kv_config *to, char *err, size_t errlen);
+/* The configuration was another one: begins anew if its keys differ. Prints what fails. */
+void following_apply(struct agent *agent, const struct kv_config *from);
 
+/* Its state has been changed by hand. */
+void following_look(struct agent *agent, __u32 id);
 /* Of a backend whose state is UP or DOWN: whether it is to get no requests although connections to
  * it can be opened. Whoever sets UP has to ask. */
-bool following_holds(const struct following *f, __u32 id);
-/* How a request in hand of the agent ended; those of the kernel are seen in the maps. */
-void following_outcome(struct following *f, __u32 id, enum outcome outcome);
-void following_busy(struct following *f, __u32 id, const char *retry_after, size_t len);
-struct follow *following_follow(struct following *f);
+bool following_holds(const struct agent *agent, __u32 id);
+/* Its capacity: as configured, else as the engine says. */
+void following_reckon(struct agent *agent, __u32 id);
 
+/* How a request in hand of the agent ended; those of the kernel are seen in the maps. */
+void following_outcome(struct agent *agent, __u32 id, enum outcome outcome);
+/* err: -errno of opening a connection. */
+void following_connect_failed(struct agent *agent, __u32 id, int err);
+/* Connections can be opened again. */
+void following_connected(struct agent *agent, __u32 id);
+/* It may be another process by now. */
+void following_suspect(struct agent *agent, __u32 id);
+/* retry_after: NULL: its answer has none */
+void following_busy(struct agent *agent, __u32 id, const char *retry_after, size_t len);
+/* Another backend of its service, and of the mask (NULL: of all), takes requests and is not busy.
+ */
+bool following_peer(const struct agent *agent, __u32 id, const __u64 *mask);
+
+/* Those of a service that serve a model. False: none does. */
+bool following_serving(struct agent *agent, __u32 service, const char *model, size_t len,
+		       __u64 mask[KV_MAX_BACKENDS / 64]);
 /* As `backend show` tells it: a sentence or two. */
-void following_explain(const struct following *f, __u32 id, char *text, size_t size);
+void following_explain(const struct agent *agent, __u32 id, char *text, size_t size);
 
 #endif

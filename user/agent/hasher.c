@@ -26,7 +26,9 @@ struct work {
 	size_t len;
 	bool chunked;
 	struct kvsteer_options options;
+	bool hinted; /* only what else it says */
 	struct kvsteer_prompt prompt;
+	struct kv_facts facts;
 	int err;
 };
 
@@ -82,24 +84,39 @@ static void work_do(struct work *work)
 		len = chunked_data(body, len, decoded);
 		body = decoded;
 	}
-	work->err = kvsteer_body(work->path, body, len, &work->options, &work->prompt);
+	if (work->hinted)
+		kv_body_facts(body, len, &work->facts);
+	else
+		work->err =
+			kv_body(work->path, body, len, &work->options, &work->prompt, &work->facts);
 }
 
-static int work_result(const struct work *work, struct kvsteer_prompt *ret)
+static int work_result(const struct work *work, struct kvsteer_prompt *ret,
+		       struct kv_facts *ret_facts)
 {
 	if (work->err)
 		kv_debug("%s: body without a readable prompt: %s", work->path, work->prompt.reason);
 	*ret = work->prompt;
+	*ret_facts = work->facts;
 	return work->err;
 }
 
-int hasher_prompt(const struct client *c, struct kvsteer_prompt *ret)
+int hasher_prompt(const struct client *c, struct kvsteer_prompt *ret, struct kv_facts *ret_facts)
 {
-	struct work work;
+	struct work work = {};
 
 	work_make(c, &work);
 	work_do(&work);
-	return work_result(&work, ret);
+	return work_result(&work, ret, ret_facts);
+}
+
+void hasher_facts(const struct client *c, struct kv_facts *ret)
+{
+	struct work work = {.hinted = true};
+
+	work_make(c, &work);
+	work_do(&work);
+	*ret = work.facts;
 }
 
 /* ---- the thread ---------------------------------------------------------------------- */
@@ -139,6 +156,7 @@ static void on_done(evutil_socket_t fd, short what, void *arg)
 {
 	struct job_list done = TAILQ_HEAD_INITIALIZER(done);
 	struct kvsteer_prompt prompt;
+	struct kv_facts facts;
 	struct hasher *h = arg;
 	struct hasher_job *job;
 	eventfd_t times;
@@ -160,8 +178,8 @@ static void on_done(evutil_socket_t fd, short what, void *arg)
 		c = job->client;
 		if (c) {
 			c->request->job = NULL;
-			err = work_result(&job->work, &prompt);
-			request_hashed(c, err, &prompt);
+			err = work_result(&job->work, &prompt, &facts);
+			request_hashed(c, err, &prompt, &facts);
 		}
 		job_free(h, job);
 	}
@@ -268,11 +286,12 @@ void hasher_drop(struct client *c)
 void hasher_hurry(struct client *c)
 {
 	struct kvsteer_prompt none = {};
+	struct kv_facts no_facts = {};
 
 	c->deadline_ns = 0;
 	if (hasher_withdraw(c)) {
 		kv_debug("too many large bodies: one is not hashed");
-		request_hashed(c, -EAGAIN, &none);
+		request_hashed(c, -EAGAIN, &none, &no_facts);
 	}
 }
 

@@ -7,12 +7,13 @@
 #ifndef AGENT_HASHER_H
 #define AGENT_HASHER_H
 
-#include <kvsteer.h>
-
 #include "agent/client.h"
+#include "lib/facts.h"
 
 /* The prompt of a whole request: the hashes that its client could have sent as a hint. */
-int hasher_prompt(const struct client *c, struct kvsteer_prompt *ret);
+int hasher_prompt(const struct client *c, struct kvsteer_prompt *ret, struct kv_facts *ret_facts);
+/* The same of one whose client has sent its hashes. */
+void hasher_facts(const struct client *c, struct kv_facts *ret);
 
 /* Whether the thread has taken it: request_hashed follows. Else it is done at once. */
 bool hasher_take(struct client *c);

@@ -24,6 +24,29 @@ size_t head_remove(char *text, size_t head_len, const char *name)
 	return head_len;
 }
 
+const char *head_value(const char *text, size_t len, const char *name, size_t *ret_len)
+{
+	size_t name_len = strlen(name);
+	const char *end, *last = text + len;
+
+	for (; (end = memchr(text, '\n', last - text)); text = end + 1) {
+		if (end - text <= 1) /* the head's end */
+			break;
+		if ((size_t)(end - text) <= name_len || text[name_len] != ':' ||
+		    strncasecmp(text, name, name_len))
+			continue;
+		text += name_len + 1;
+		while (text < end && (*text == ' ' || *text == '\t'))
+			text++;
+		while (end > text && (end[-1] == '\r' || end[-1] == ' ' || end[-1] == '\t'))
+			end--;
+		*ret_len = end - text;
+		return text;
+	}
+	*ret_len = 0;
+	return NULL;
+}
+
 size_t chunked_data(const char *body, size_t len, char *out)
 {
 	const char *end = body + len;

@@ -5,6 +5,7 @@
 #include "agent/client.h"
 #include "agent/clock.h"
 #include "agent/expiry.h"
+#include "agent/follow.h"
 #include "agent/pool.h"
 #include "agent/service.h"
 #include "agent/upstream.h"
@@ -239,9 +240,8 @@ void pool_connected(struct agent *agent, __u32 id)
 	if (!pool->away)
 		return;
 	pool->away = false;
-	/* An engine that was away comes back with an empty cache. */
-	kv_write_once(backend->epoch, backend->epoch + 1);
-	if (backend->state == KV_BACKEND_DOWN)
+	following_connected(agent, id);
+	if (backend->state == KV_BACKEND_DOWN && !following_holds(agent, id))
 		kv_write_once(backend->state, KV_BACKEND_UP);
 	kv_info("backend %s: up again", backend->name);
 }
@@ -253,6 +253,7 @@ void pool_connect_failed(struct agent *agent, __u32 id, int err)
 
 	pool->known = true;
 	kv_atomic_add(&backend->failures, 1);
+	following_connect_failed(agent, id, err);
 	pool->backoff_ns = pool->backoff_ns ? pool->backoff_ns * 2 : POOL_BACKOFF_MIN;
 	if (pool->backoff_ns > POOL_BACKOFF_MAX)
 		pool->backoff_ns = POOL_BACKOFF_MAX;
@@ -282,6 +283,7 @@ void pool_suspect(struct agent *agent, __u32 id)
 	struct upstream *up;
 
 	kv_atomic_add(&agent->dp.backends[id].failures, 1);
+	following_suspect(agent, id);
 	while ((up = pool_claim(agent, id)))
 		upstream_retire(up, true);
 	pool_lost(agent, id);

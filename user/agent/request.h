@@ -3,9 +3,8 @@
 #ifndef AGENT_REQUEST_H
 #define AGENT_REQUEST_H
 
-#include <kvsteer.h>
-
 #include "agent/client.h"
+#include "lib/facts.h"
 
 #define REQUEST_STEP (32u << 10) /* bytes of a body that must come within timeouts.request */
 
@@ -20,7 +19,8 @@ void request_read(struct client *c);
  * in the agent. */
 int request_fits(const struct client *c);
 /* The prompt of a whole request has been hashed, or (err) has not. */
-void request_hashed(struct client *c, int err, const struct kvsteer_prompt *prompt);
+void request_hashed(struct client *c, int err, const struct kvsteer_prompt *prompt,
+		    const struct kv_facts *facts);
 /* Decides (again); exclude: backend that has just failed, or KV_NONE. */
 void request_decide(struct client *c, __u32 exclude);
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "agent/client.h"
+#include "agent/follow.h"
 #include "agent/listen.h"
 #include "agent/pool.h"
 #include "agent/service.h"
@@ -177,10 +178,13 @@ static void service_forget_backend(struct kv_service *service, __u32 id)
 
 void backend_update(struct agent *agent, __u32 id, const struct kv_config_backend *from)
 {
-	kv_write_once(agent->dp.backends[id].capacity, from->capacity);
-	kv_write_once(agent->dp.backends[id].rate, from->rate);
-	kv_write_once(agent->dp.backends[id].events_port, from->events_port);
-	kv_write_once(agent->dp.backends[id].replay_port, from->replay_port);
+	struct kv_backend *backend = &agent->dp.backends[id];
+
+	kv_write_once(backend->capacity_set, from->capacity);
+	kv_write_once(backend->rate, from->rate);
+	kv_write_once(backend->events_port, from->events_port);
+	kv_write_once(backend->replay_port, from->replay_port);
+	following_reckon(agent, id);
 }
 
 /* The one that has been free for longest: a decision may still be under way that took its former
@@ -248,6 +252,7 @@ void backend_undrain(struct agent *agent, __u32 id)
 	if (backend->state != KV_BACKEND_DRAINING)
 		return;
 	kv_write_once(backend->state, agent->pools[id].away ? KV_BACKEND_DOWN : KV_BACKEND_UP);
+	following_look(agent, id);
 	kv_info("backend %s: takes requests again", backend->name);
 }
 

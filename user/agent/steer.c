@@ -18,14 +18,19 @@ static int call_kernel(struct dataplane *dp)
 	return err;
 }
 
-__u32 steer_decide(struct dataplane *dp, struct kv_dispatch *dispatch)
+__u32 steer_decide(struct dataplane *dp, struct kv_dispatch *dispatch, const __u64 *mask,
+		   __u32 *ret_matched)
 {
 	dp->call->op = KV_CALL_DECIDE;
 	dp->call->slot = KV_NONE;
 	dp->call->dispatch = *dispatch;
+	dp->call->masked = !!mask;
+	if (mask)
+		memcpy(dp->call->mask, mask, sizeof(dp->call->mask));
 	if (call_kernel(dp))
 		return KV_NONE;
 	*dispatch = dp->call->dispatch;
+	*ret_matched = dp->call->choice.matched;
 	return dp->call->choice.backend;
 }
 

@@ -5,8 +5,10 @@
 
 #include "agent/dataplane.h"
 
-/* dispatch->query in, its charges out. Returns the backend, KV_NONE: none takes requests. */
-__u32 steer_decide(struct dataplane *dp, struct kv_dispatch *dispatch);
+/* dispatch->query in, its charges out; mask: of those backends only, NULL: of all. Returns the
+ * backend, KV_NONE: none takes requests. ret_matched: tokens believed cached there. */
+__u32 steer_decide(struct dataplane *dp, struct kv_dispatch *dispatch, const __u64 *mask,
+		   __u32 *ret_matched);
 /* The decision never got a slot. */
 void steer_undo(struct dataplane *dp, const struct kv_dispatch *dispatch);
 /* What became of the request on a slot; op is one of KV_CALL_SETTLE_*. */

@@ -17,6 +17,7 @@
 #include <kvsteer/shared.h>
 
 #include "common/addr.h"
+#include "common/config_follow.h"
 
 #define KV_DEFAULT_PIN "/sys/fs/bpf/kvsteer"
 #define KV_DEFAULT_CONTROL "/run/kvsteer/kvsteer.sock"
@@ -33,7 +34,7 @@
 struct kv_config_backend {
 	char name[KV_NAME_LEN]; /* unique in the instance; the address as text if not named */
 	struct kv_addr address; /* unique in its service */
-	__u64 capacity;		/* tokens */
+	__u64 capacity;		/* tokens; 0: as the engine says, KV_DEFAULT_CAPACITY until then */
 	__u64 rate;		/* prefill tokens per second */
 	__u16 events_port;	/* in place of the service's; 0: that one */
 	__u16 replay_port;
@@ -82,6 +83,9 @@ struct kv_config {
 		__u32 clients_per_address;
 		__u64 memory_per_address;
 	} limits;
+	struct kv_addr http; /* of the agent's own pages; port 0: none */
+	struct kv_config_follow follow;
+	struct kv_config_health health;
 	struct kv_config_service *services;
 	__u32 n_services;
 };

@@ -77,6 +77,12 @@ static void live_value(struct walk *w, const char *key, __u64 old, __u64 new,
 		     format(old, a), format(new, b));
 }
 
+static void live_text(void *arg, const char *key, const char *old, const char *new)
+{
+	note(arg, (struct kv_change){KV_CHANGE_INSTANCE, .key = key}, "%s: %s -> %s", key, old,
+	     new);
+}
+
 static char *format_count(__u64 value, char *buf)
 {
 	snprintf(buf, KV_VALUE_TEXT, "%llu", (unsigned long long)value);
@@ -123,6 +129,7 @@ static void diff_instance(struct walk *w, const struct kv_config *old, const str
 		   new->limits.clients_per_address, format_count);
 	live_value(w, "limits.memory_per_address", old->limits.memory_per_address,
 		   new->limits.memory_per_address, kv_format_bytes);
+	kv_config_diff_follow(old, new, live_text, w);
 }
 
 /* ---- services and backends ------------------------------------------------------------ */
@@ -244,13 +251,22 @@ static void service_values(struct walk *w, const struct kv_config_service *was,
 	}
 }
 
+/* 0: a capacity that is not set. */
+static char *format_told(__u64 value, char *buf)
+{
+	snprintf(buf, KV_VALUE_TEXT, value ? "%llu" : "as told", (unsigned long long)value);
+	return buf;
+}
+
 static void backend_value(struct walk *w, struct kv_change change, const char *key, __u64 old,
 			  __u64 new)
 {
+	char a[KV_VALUE_TEXT], b[KV_VALUE_TEXT];
+
 	change.key = key;
 	if (old != new)
-		note(w, change, "backend %s: %s %llu -> %llu", change.new_backend->name, key,
-		     (unsigned long long)old, (unsigned long long)new);
+		note(w, change, "backend %s: %s %s -> %s", change.new_backend->name, key,
+		     format_told(old, a), format_told(new, b));
 }
 
 static void changed(struct walk *w, const struct kv_config *old, const struct kv_config *new)

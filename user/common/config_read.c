@@ -251,7 +251,6 @@ static int read_service(struct reader *r, const struct kv_raw_service *raw, __u3
 {
 	/* Capacity and rate of the service are its backends' defaults. */
 	struct kv_config_backend defaults = {
-		.capacity = KV_DEFAULT_CAPACITY,
 		.rate = KV_DEFAULT_RATE,
 	};
 	int err;
@@ -281,7 +280,7 @@ int kv_config_read(struct kv_config *config, const struct kv_raw_config *raw, st
 {
 	struct reader r = {.tree = tree};
 	int err = read_instance(&r, raw, config) ?: read_timeouts(&r, raw->timeouts, config)
-		?: read_limits(&r, raw->limits, config);
+		?: read_limits(&r, raw->limits, config) ?: config_read_follow(&r, raw, config);
 
 	if (err)
 		return err;

@@ -17,6 +17,9 @@ int config_bad_value(struct reader *r, const char *key, const char *text);
 int config_read_number(struct reader *r, const char *key, const char *text, __u64 *value);
 int config_read_number32(struct reader *r, const char *key, const char *text, __u32 *value);
 
+/* config_follow.c */
+int config_read_follow(struct reader *r, const struct kv_raw_config *raw, struct kv_config *config);
+
 /* config_events.c */
 int config_read_port(struct reader *r, const char *key, const char *text, __u16 *port);
 int config_read_events(struct reader *r, const struct kv_raw_events *raw, __u32 index,

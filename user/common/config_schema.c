@@ -92,6 +92,28 @@ static const cyaml_schema_field_t tenancy_fields[] = {
 	CYAML_FIELD_END,
 };
 
+static const cyaml_schema_field_t follow_fields[] = {
+	TEXT(struct kv_raw_follow, health_path, OPTIONAL),
+	TEXT(struct kv_raw_follow, health, OPTIONAL),
+	TEXT(struct kv_raw_follow, models, OPTIONAL),
+	TEXT(struct kv_raw_follow, metrics, OPTIONAL),
+	TEXT(struct kv_raw_follow, health_timeout, OPTIONAL),
+	TEXT(struct kv_raw_follow, metrics_timeout, OPTIONAL),
+	TEXT(struct kv_raw_follow, stale, OPTIONAL),
+	CYAML_FIELD_END,
+};
+
+static const cyaml_schema_field_t health_fields[] = {
+	TEXT(struct kv_raw_health, fall, OPTIONAL),
+	TEXT(struct kv_raw_health, eject_percent, OPTIONAL),
+	TEXT(struct kv_raw_health, eject_least, OPTIONAL),
+	TEXT(struct kv_raw_health, eject_share, OPTIONAL),
+	TEXT(struct kv_raw_health, eject_time, OPTIONAL),
+	TEXT(struct kv_raw_health, slow_start, OPTIONAL),
+	TEXT(struct kv_raw_health, trial_successes, OPTIONAL),
+	CYAML_FIELD_END,
+};
+
 static const cyaml_schema_field_t config_fields[] = {
 	TEXT(struct kv_raw_config, pin, OPTIONAL),
 	TEXT(struct kv_raw_config, control, OPTIONAL),
@@ -107,6 +129,9 @@ static const cyaml_schema_field_t config_fields[] = {
 	TEXT(struct kv_raw_config, max_sessions, OPTIONAL),
 	BELOW(struct kv_raw_config, timeouts, timeout_fields),
 	BELOW(struct kv_raw_config, limits, limit_fields),
+	TEXT(struct kv_raw_config, http, OPTIONAL),
+	BELOW(struct kv_raw_config, follow, follow_fields),
+	BELOW(struct kv_raw_config, health, health_fields),
 	LIST(struct kv_raw_config, services, CYAML_FLAG_POINTER, &service_entry, 1,
 	     KV_MAX_SERVICES),
 	CYAML_FIELD_END,

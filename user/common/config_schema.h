@@ -71,6 +71,26 @@ struct kv_raw_limits {
 	char *memory_per_address;
 };
 
+struct kv_raw_follow {
+	char *health_path;
+	char *health;
+	char *models;
+	char *metrics;
+	char *health_timeout;
+	char *metrics_timeout;
+	char *stale;
+};
+
+struct kv_raw_health {
+	char *fall;
+	char *eject_percent;
+	char *eject_least;
+	char *eject_share;
+	char *eject_time;
+	char *slow_start;
+	char *trial_successes;
+};
+
 struct kv_raw_config {
 	char *pin;
 	char *control;
@@ -87,6 +107,9 @@ struct kv_raw_config {
 	char *max_sessions;
 	struct kv_raw_timeouts *timeouts;
 	struct kv_raw_limits *limits;
+	char *http;
+	struct kv_raw_follow *follow;
+	struct kv_raw_health *health;
 	struct kv_raw_service *services;
 	unsigned int services_count;
 };

@@ -160,6 +160,13 @@ int kv_config_verify(const struct kv_config *config, struct kv_tree *tree)
 	    config->limits.memory_per_address < config->limits.body)
 		return kv_config_refuse(tree, "limits.memory_per_address",
 					"less than limits.body: expected room for one body, or 0");
+	for (__u32 s = 0; s < config->n_services; s++)
+		for (__u32 l = 0; config->http.port && l < config->services[s].n_listen; l++)
+			if (collide(&config->http, &config->services[s].listen[l]))
+				return kv_config_refuse(tree, "http",
+							"collides with an address of service "
+							"\"%s\": expected another address or port",
+							config->services[s].name);
 	if (n > config->max_backends)
 		return kv_config_refuse(tree, "services",
 					"%u backends in all: expected at most max_backends (%u)", n,

@@ -47,8 +47,10 @@ struct follow_calls {
 	void (*cache_size)(void *arg, uint32_t id, uint64_t capacity, uint64_t block_size);
 	/* The maps' sums of it, as they are now. */
 	const struct kv_backend *(*backend)(void *arg, uint32_t id);
-	/* Requests there that are not ours, about. */
-	void (*foreign)(void *arg, uint32_t id, uint64_t requests);
+	/* Requests there that are not ours, about; waiting: of these, not begun. */
+	void (*foreign)(void *arg, uint32_t id, uint64_t requests, uint64_t waiting);
+	/* Engines of a service serve other models than others of it, or all the same again. */
+	void (*models)(void *arg, uint32_t service, bool differ);
 	void *arg;
 };
 
@@ -57,15 +59,21 @@ struct follow *follow_new(struct event_base *base, const struct follow_options *
 			  const struct follow_calls *calls);
 void follow_free(struct follow *f);
 
-/* id: of the backend, below KV_MAX_BACKENDS; service: whose pool it is in; up: it is known to take
- * requests, and goes on while it is first asked. 0 or -errno. */
+/* id: of the backend, below KV_MAX_BACKENDS; service: whose pool it is in; takes: it gets requests
+ * while it is first asked; warm: without a slow start. 0 or -errno. */
 int follow_add(struct follow *f, uint32_t id, uint32_t service, const char *name,
-	       const struct kv_addr *addr, bool up);
+	       const struct kv_addr *addr, bool takes, bool warm);
 void follow_remove(struct follow *f, uint32_t id);
 void follow_drain(struct follow *f, uint32_t id, bool draining);
 
 /* What came of an attempt. retry_after: of OUTCOME_BUSY, may be NULL. */
 void follow_outcome(struct follow *f, uint32_t id, enum outcome outcome);
+/* Outcomes that somebody else has counted. */
+void follow_counted(struct follow *f, uint32_t id, uint32_t successes, uint32_t failures);
+/* Connections can be opened again. */
+void follow_connected(struct follow *f, uint32_t id);
+/* It may be another process by now: it is asked at once. */
+void follow_suspect(struct follow *f, uint32_t id);
 void follow_busy(struct follow *f, uint32_t id, const char *retry_after, size_t len);
 bool follow_is_busy(const struct follow *f, uint32_t id);
 /* Its KV events began anew. */

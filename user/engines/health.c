@@ -8,6 +8,9 @@
 #define CALM_NS (60 * SECOND) /* an ejection is forgotten for each such time without one */
 #define EXPONENT_MOST 16
 
+const char health_refuses[] = "refuses connections";
+const char health_takes_connections[] = "takes connections";
+
 static bool takes(const struct health *h)
 {
 	return (h->state == HEALTH_UP || h->state == HEALTH_TRIAL) && !h->draining;
@@ -132,13 +135,13 @@ static struct health *member(struct health_pool *p, uint32_t id)
 	return id < HEALTH_MEMBERS && p->members[id].state != HEALTH_NONE ? &p->members[id] : NULL;
 }
 
-void health_add(struct health_pool *p, uint32_t id, bool probed, uint64_t now_ns)
+void health_add(struct health_pool *p, uint32_t id, bool probed, bool warm, uint64_t now_ns)
 {
 	if (id >= HEALTH_MEMBERS)
 		return;
 	p->members[id] = (struct health){};
 	go(p, &p->members[id], probed ? HEALTH_NEW : HEALTH_UP, "added", now_ns);
-	p->members[id].warm_ns = now_ns;
+	p->members[id].warm_ns = warm ? 0 : now_ns;
 }
 
 void health_remove(struct health_pool *p, uint32_t id, uint64_t now_ns)
@@ -155,6 +158,7 @@ void health_remove(struct health_pool *p, uint32_t id, uint64_t now_ns)
 static void probe_good(struct health_pool *p, struct health *h, uint64_t now_ns)
 {
 	h->bad = 0;
+	h->proven = true;
 	if (h->state == HEALTH_NEW || h->state == HEALTH_DOWN)
 		go(p, h, HEALTH_UP, "answers its health check", now_ns);
 }
@@ -162,15 +166,22 @@ static void probe_good(struct health_pool *p, struct health *h, uint64_t now_ns)
 static void probe_bad(struct health_pool *p, struct health *h, uint64_t now_ns)
 {
 	h->refused = false;
-	if (h->state != HEALTH_DOWN && ++h->bad >= p->options.fall)
+	if (h->state != HEALTH_DOWN && (++h->bad >= p->options.fall || !h->proven))
 		go(p, h, HEALTH_DOWN, "fails its health checks", now_ns);
+}
+
+static void probe_mute(struct health_pool *p, struct health *h, uint64_t now_ns)
+{
+	if (h->state == HEALTH_NEW)
+		go(p, h, HEALTH_UP, "has no health check", now_ns);
 }
 
 static void refused(struct health_pool *p, struct health *h, uint64_t now_ns)
 {
 	if (h->state != HEALTH_DOWN)
-		go(p, h, HEALTH_DOWN, "refuses connections", now_ns);
+		go(p, h, HEALTH_DOWN, health_refuses, now_ns);
 	h->refused = true;
+	h->proven = false;
 }
 
 void health_probed(struct health_pool *p, uint32_t id, enum health_probe probe, uint64_t now_ns)
@@ -179,11 +190,13 @@ void health_probed(struct health_pool *p, uint32_t id, enum health_probe probe, 
 
 	if (!h || probe == PROBE_UNKNOWN)
 		return;
-	h->probe_bad = probe != PROBE_GOOD;
+	h->probe_bad = probe != PROBE_GOOD && probe != PROBE_MUTE;
 	if (probe == PROBE_GOOD)
 		probe_good(p, h, now_ns);
 	else if (probe == PROBE_REFUSED)
 		refused(p, h, now_ns);
+	else if (probe == PROBE_MUTE)
+		probe_mute(p, h, now_ns);
 	else
 		probe_bad(p, h, now_ns);
 	keep_enough(p, now_ns);
@@ -192,6 +205,7 @@ void health_probed(struct health_pool *p, uint32_t id, enum health_probe probe, 
 static void success(struct health_pool *p, struct health *h, uint64_t now_ns)
 {
 	h->bad = 0;
+	h->proven = true;
 	this_second(h, now_ns)->successes++;
 	if (h->state == HEALTH_NEW)
 		go(p, h, HEALTH_UP, "answers requests", now_ns);
@@ -225,6 +239,35 @@ void health_outcome(struct health_pool *p, uint32_t id, enum outcome outcome, ui
 	else if (outcome == OUTCOME_REFUSED)
 		refused(p, h, now_ns);
 	keep_enough(p, now_ns);
+}
+
+void health_outcomes(struct health_pool *p, uint32_t id, uint32_t successes, uint32_t failures,
+		     uint64_t now_ns)
+{
+	struct health *h = member(p, id);
+
+	if (!h)
+		return;
+	/* Successes first; all but one are entered beforehand: the last one is judged by all. */
+	if (successes) {
+		this_second(h, now_ns)->successes += successes - 1;
+		if (h->state == HEALTH_TRIAL)
+			h->trial += successes - 1;
+		success(p, h, now_ns);
+	}
+	if (failures) {
+		this_second(h, now_ns)->failures += failures - 1;
+		failure(p, h, now_ns);
+	}
+	keep_enough(p, now_ns);
+}
+
+void health_connected(struct health_pool *p, uint32_t id, uint64_t now_ns)
+{
+	struct health *h = member(p, id);
+
+	if (h && h->state == HEALTH_DOWN && h->refused)
+		go(p, h, HEALTH_UP, health_takes_connections, now_ns);
 }
 
 void health_drain(struct health_pool *p, uint32_t id, bool draining, uint64_t now_ns)

@@ -32,6 +32,7 @@ enum health_probe {
 	PROBE_GOOD,
 	PROBE_BAD,     /* 5xx, no answer in time, no HTTP */
 	PROBE_REFUSED, /* nobody listens */
+	PROBE_MUTE,    /* it has never answered such a question: its requests tell */
 	PROBE_UNKNOWN, /* it could not be asked: our own fault */
 };
 
@@ -69,6 +70,7 @@ struct health {
 	bool draining;	/* takes nothing, whatever its state */
 	bool refused;	/* why it is DOWN */
 	bool probe_bad; /* the last probe */
+	bool proven;	/* it has been well since it listens: one bad probe is not enough */
 	uint64_t since_ns;
 	uint64_t until_ns;  /* EJECTED */
 	uint64_t calm_ns;   /* UP: since when nothing has been held against it */
@@ -79,6 +81,9 @@ struct health {
 	struct health_second window[HEALTH_SECONDS];
 };
 
+/* Reasons of changes that whoever opens connections tells himself. */
+extern const char health_refuses[], health_takes_connections[];
+
 struct health_pool {
 	struct health_options options;
 	struct health members[HEALTH_MEMBERS];
@@ -88,11 +93,16 @@ struct health_pool {
 	void *arg;
 };
 
-/* NEW, or UP where nobody probes. */
-void health_add(struct health_pool *p, uint32_t id, bool probed, uint64_t now_ns);
+/* NEW, or UP where nobody probes. warm: without a slow start. */
+void health_add(struct health_pool *p, uint32_t id, bool probed, bool warm, uint64_t now_ns);
 void health_remove(struct health_pool *p, uint32_t id, uint64_t now_ns);
 void health_probed(struct health_pool *p, uint32_t id, enum health_probe probe, uint64_t now_ns);
 void health_outcome(struct health_pool *p, uint32_t id, enum outcome outcome, uint64_t now_ns);
+/* Many at once. */
+void health_outcomes(struct health_pool *p, uint32_t id, uint32_t successes, uint32_t failures,
+		     uint64_t now_ns);
+/* A connection has been opened, the first one since it could not be. */
+void health_connected(struct health_pool *p, uint32_t id, uint64_t now_ns);
 void health_drain(struct health_pool *p, uint32_t id, bool draining, uint64_t now_ns);
 /* Its cache is empty: slow start. */
 void health_new_cache(struct health_pool *p, uint32_t id, uint64_t now_ns);

@@ -217,6 +217,28 @@ struct model_set models_serving(const struct models *m, const struct model_set *
 	return serving;
 }
 
+bool models_alike(const struct models *m, const struct model_set *pool)
+{
+	const struct list *first = NULL, *l;
+	const struct model *model;
+
+	for (uint32_t id = 0; id < MODELS_ENGINES; id++) {
+		l = &m->lists[id];
+		if (!model_set_has(pool, id) || !l->known)
+			continue;
+		if (!first)
+			first = l;
+		if (l->n != first->n)
+			return false;
+		for (uint32_t i = 0; i < first->n; i++) {
+			model = find(m, first->names[i], strlen(first->names[i]));
+			if (!model || !model_set_has(&model->engines, id))
+				return false;
+		}
+	}
+	return true;
+}
+
 /* A name of any bytes, as one can be shown: what is not ASCII text becomes "?". */
 static void printable(char *out, const char *name, size_t len)
 {

@@ -61,6 +61,9 @@ const char *models_name(const struct models *m, uint32_t id, uint32_t i);
 struct model_set models_serving(const struct models *m, const struct model_set *pool,
 				const char *name, size_t len);
 
+/* All of a pool that have said anything serve the same. */
+bool models_alike(const struct models *m, const struct model_set *pool);
+
 /* The 404's body, in the form that OpenAI's clients read. NULL: no memory. To be freed. */
 char *models_not_found(const char *name, size_t len, size_t *ret_len);
 

@@ -34,6 +34,7 @@ struct prober {
 	struct prober_options options;
 	struct asking health, models;
 	struct complaint complaint;
+	bool well;  /* it has answered well since it listens */
 	char *list; /* of the answer at hand */
 	size_t list_len;
 };
@@ -89,8 +90,12 @@ static void say(struct prober *p, enum fetch_result result, int status, uint64_t
 		   complaint_due(&p->complaint, answered ? ABOUT_STATUS(status) : (int)result,
 				 now_ns)) {
 		if (!answered)
-			kv_warn("backend %s: %s: %s", p->name, url, fetch_result_text(result));
-		else if (probe_of(result, status) == PROBE_BAD)
+			kv_warn("backend %s: %s: %s%s", p->name, url, fetch_result_text(result),
+				p->well || result == FETCH_LOCAL
+					? ""
+					: " Until it answers, its health is judged by its requests "
+					  "alone.");
+		else if (status >= 500 && status != 501)
 			kv_warn("backend %s: %s: status %d: the engine says that it is not well",
 				p->name, url, status);
 		else
@@ -103,12 +108,19 @@ static void say(struct prober *p, enum fetch_result result, int status, uint64_t
 static void health_done(void *arg, enum fetch_result result, int status)
 {
 	struct prober *p = arg;
+	enum health_probe probe = probe_of(result, status);
 	uint64_t now_ns = kv_now_ns();
 
 	p->health.fetch = NULL;
+	if (probe == PROBE_GOOD)
+		p->well = true;
+	else if (probe == PROBE_REFUSED)
+		p->well = false;
+	else if (probe == PROBE_BAD && result != FETCH_ANSWERED && !p->well)
+		probe = PROBE_MUTE;
 	say(p, result, status, now_ns);
 	again(&p->health, now_ns);
-	p->options.probed(p->options.arg, probe_of(result, status));
+	p->options.probed(p->options.arg, probe);
 }
 
 static void health_start(struct asking *a)

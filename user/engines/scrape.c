@@ -12,6 +12,7 @@
 
 /* trtllm-serve has JSON at the first. */
 static const char *const paths[] = {"/metrics", "/prometheus/metrics"};
+#define NOW_NS 200000000ull /* scraper_now: at most so often */
 #define N_PATHS (sizeof(paths) / sizeof(*paths))
 
 /* complaint.about: a fetch_result, or one of these. */
@@ -165,6 +166,14 @@ struct scraper *scraper_new(struct event_base *base, const char *name, const str
 	first = ms_timeval(random_below(options->interval_ms / 4 + 1));
 	evtimer_add(&s->timer, &first);
 	return s;
+}
+
+void scraper_now(struct scraper *s)
+{
+	struct timeval now = {0, 0};
+
+	if (!s->fetch && kv_now_ns() - s->began_ns >= NOW_NS)
+		evtimer_add(&s->timer, &now);
 }
 
 void scraper_free(struct scraper *s)

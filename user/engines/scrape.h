@@ -23,6 +23,8 @@ struct scrape_options {
 /* name: what lines call it. NULL: no memory. */
 struct scraper *scraper_new(struct event_base *base, const char *name, const struct kv_addr *to,
 			    const struct scrape_options *options);
+/* Now, unless that was just before. */
+void scraper_now(struct scraper *s);
 void scraper_free(struct scraper *s);
 const struct engine_report *scraper_report(const struct scraper *s);
 enum report_age scraper_age(const struct scraper *s, uint64_t now_ns);

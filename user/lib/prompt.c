@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "kvsteer.h"
+#include "lib/facts.h"
 #include "lib/rungs.h"
 #include "lib/text.h"
 
@@ -245,8 +246,50 @@ static int add_prompt(struct kv_json *json, const struct kv_value f[FIELDS], enu
 	return fail(ret_prompt, text.err, text.reason);
 }
 
+static void get_facts(const struct kv_json *json, const struct kv_value f[FIELDS],
+		      struct kv_facts *ret)
+{
+	struct kv_json_decoder dec;
+	char piece[256];
+	size_t n;
+
+	ret->salted = kv_json_type(f[F_SALT]) > KV_JSON_NULL ||
+		      kv_json_type(f[F_EXTRA_KEY]) > KV_JSON_NULL;
+	ret->adapter = kv_json_type(f[F_LORA]) > KV_JSON_NULL;
+	if (kv_json_type(f[F_MODEL]) != KV_JSON_STRING)
+		return;
+	dec = kv_json_decode(json, f[F_MODEL]);
+	while ((n = kv_json_read(&dec, piece, sizeof(piece)))) {
+		if (n > sizeof(ret->model) - ret->model_len)
+			n = sizeof(ret->model) - ret->model_len;
+		memcpy(ret->model + ret->model_len, piece, n);
+		ret->model_len += n;
+		if (ret->model_len == sizeof(ret->model))
+			return;
+	}
+}
+
+void kv_body_facts(const void *body, size_t len, struct kv_facts *ret)
+{
+	struct kv_value root, f[FIELDS];
+	struct kv_json json;
+
+	memset(ret, 0, sizeof(*ret));
+	if (!kv_json_open(&json, body, len, &root) && kv_json_type(root) == KV_JSON_OBJECT) {
+		kv_json_fields(&json, root, names, FIELDS, f);
+		get_facts(&json, f, ret);
+	}
+	kv_json_close(&json);
+}
+
 int kvsteer_body(const char *path, const void *body, size_t len, const struct kvsteer_options *opts,
 		 struct kvsteer_prompt *ret_prompt)
+{
+	return kv_body(path, body, len, opts, ret_prompt, NULL);
+}
+
+int kv_body(const char *path, const void *body, size_t len, const struct kvsteer_options *opts,
+	    struct kvsteer_prompt *ret_prompt, struct kv_facts *ret_facts)
 {
 	static const struct kvsteer_options defaults;
 	const struct endpoint *endpoint = endpoint_of(path);
@@ -255,6 +298,8 @@ int kvsteer_body(const char *path, const void *body, size_t len, const struct kv
 	int err;
 
 	memset(ret_prompt, 0, sizeof(*ret_prompt));
+	if (ret_facts)
+		memset(ret_facts, 0, sizeof(*ret_facts));
 	if (!opts)
 		opts = &defaults;
 	if (!endpoint)
@@ -271,6 +316,8 @@ int kvsteer_body(const char *path, const void *body, size_t len, const struct kv
 		goto out;
 	}
 	kv_json_fields(&json, root, names, FIELDS, f);
+	if (ret_facts)
+		get_facts(&json, f, ret_facts);
 	ret_prompt->reason = "the body has no prompt";
 	err = -ENOMSG;
 	for (unsigned int i = 0; i < endpoint->n; i++) {

@@ -1,0 +1,174 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: BSD-2-Clause
+# Engines followed by a running agent: load, health, restarts, models, pages (docs/following.md).
+
+load lib
+
+HTTP=127.0.0.1:9099
+
+settings() {
+	cat <<TEXT
+http: "$HTTP"
+follow: {health: 300ms, health_timeout: 300ms, metrics: 200ms, metrics_timeout: 300ms, models: 500ms, stale: 1s}
+health: {slow_start: 1s, eject_time: 1s}
+TEXT
+	kv_config
+}
+
+setup_file() {
+	kv_up 1 3
+	settings >"$KV_RUN/kvsteer.yaml"
+	kv_gateway_with -c "$KV_RUN/kvsteer.yaml"
+	kv_serves "$KV_V4" "$KV_V6"
+}
+
+teardown_file() { kv_down; }
+
+# of NAME FIELD: a field of its entry, by the map
+of() {
+	bpftool -j map dump pinned "$KV_PIN/kv_backends" |
+		jq --arg n "$1" --arg f "$2" '.[].formatted.value | select(.name == $n) | .[$f]'
+}
+
+# is NAME STATE: 1 up, 2 down
+is_up() { [ "$(of "$1" state)" = 1 ]; }
+is_down() { [ "$(of "$1" state)" = 2 ]; }
+
+page() { kv_in "$KV_ID-gw" curl -sS -m 2 "http://$HTTP$1"; }
+
+# shows LINE…: these lines are on the metrics page
+shows() {
+	local line text
+	text=$(page /metrics)
+	for line in "$@"; do grep -qxF -- "$line" <<<"$text" || die "no such line: $line" || return 1; done
+}
+
+# post [MODEL [HEADER]]: the status
+post() {
+	from 1 curl -sS -m 5 -o "$BATS_TEST_TMPDIR/answer" -w '%{http_code}' ${2:+-H "$2"} \
+		-d "{\"model\":\"${1:-emulated}\",\"prompt\":\"some text $RANDOM\",\"max_tokens\":4}" \
+		"http://$KV_V4/v1/completions"
+}
+
+killed() {
+	kill -KILL "$(cat "$KV_RUN/engine-$1.pid")"
+}
+
+@test "pages: what engines say of themselves; sizes become capacities" {
+	until_true 5 is_up e1
+	[ "$(page /readyz)" = ok ]
+	[ "$(page /healthz)" = ok ]
+	until_true 3 shows 'kvsteer_engine_running_requests{service="v4",backend="e1"} 0' \
+		'kvsteer_engine_capacity_tokens{service="v4",backend="e1"} 65536' \
+		'kvsteer_backend_capacity_tokens{service="v4",backend="e1"} 65536' \
+		'kvsteer_backend_state{service="v6",backend="e3-6",state="up"} 1' \
+		'kvsteer_service_backends_available{service="v4"} 3'
+	page /metrics | grep -q 'engine="vllm"'
+	page /metrics | grep -q 'kvsteer_clients_accepted_total'
+	[ "$(of e1 capacity_set)" = 0 ]
+}
+
+@test "a health check that fails: no requests; well again: slowly more" {
+	kv_fault 1 '{"health_status":503}'
+	until_true 5 is_down e1
+	[ "$(post)" = 200 ]
+	shows 'kvsteer_backend_state{service="v4",backend="e1",state="down"} 1' \
+		'kvsteer_service_backends_available{service="v4"} 2'
+	kv_fault 1 '{}'
+	until_true 5 is_up e1
+	[ "$(of e1 weight)" -gt 0 ]
+	all_of_it() { [ "$(of e1 weight)" = 0 ]; }
+	until_true 3 all_of_it
+}
+
+@test "a restart: what was cached is forgotten, once" {
+	local before
+	before=$(of e2 epoch)
+	killed 2
+	until_true 5 is_down e2
+	[ "$(post)" = 200 ]
+	kv_engine 2
+	until_true 10 is_up e2
+	sleep 1
+	echo "epoch $before -> $(of e2 epoch)"
+	[ "$(of e2 epoch)" = $((before + 1)) ]
+	[ "$(post)" = 200 ]
+}
+
+@test "all die: live, not ready; all come back" {
+	local i
+	for i in 1 2 3; do killed $i; done
+	for i in 1 2 3; do until_true 5 is_down e$i; done
+	[[ $(page /readyz) == *"service v4: none of its 3 backends takes requests"* ]]
+	[ "$(page /healthz)" = ok ]
+	[ "$(post)" = 503 ]
+	for i in 1 2 3; do kv_engine $i; done
+	for i in 1 2 3; do until_true 10 is_up e$i; done
+	[ "$(page /readyz)" = ok ]
+	[ "$(post)" = 200 ]
+}
+
+@test "429 and 503: on to a peer while nothing has been answered; else the client's" {
+	local i passed
+	passed=$(counter agent_busy_passed_on)
+	kv_fault 1 '{"status":503}'
+	kv_fault 2 '{"status":429}'
+	for i in 1 2 3 4; do [ "$(post)" = 200 ]; done
+	[ "$(counter agent_busy_passed_on)" -gt "$passed" ]
+	is_up e1 && is_up e2
+	kv_fault 3 '{"status":503}'
+	[[ $(post) == 503 || $(post) == 429 ]]
+	for i in 1 2 3; do kv_fault $i '{}'; done
+}
+
+# ejections N: so many have been told of, or more
+ejections() { [ "$(grep -c ': ejected (too many' "$KV_GW_LOG")" -ge "$1" ]; }
+
+@test "answers that fail: ejected, by the agent's requests and by the kernel's; never all" {
+	local i
+	kv_fault 1 '{"status":500}'
+	for ((i = 0; i < 60; i++)); do
+		post >/dev/null
+		! ejections 1 || break
+	done
+	grep -q 'backend e1: ejected' "$KV_GW_LOG"
+	kv_fault 1 '{}'
+	until_true 15 shows 'kvsteer_backend_state{service="v4",backend="e1",state="up"} 1'
+	# in the kernel: what is no completion
+	for i in 1 2 3; do kv_fault $i '{"status":500}'; done
+	for ((i = 0; i < 100; i++)); do
+		[ "$(from 1 curl -sS -m 5 -o /dev/null -w '%{http_code}' "http://$KV_V4/status/200")" = 500 ]
+		! ejections 2 || break
+	done
+	ejections 2
+	[ "$(page /metrics | grep -c 'service="v4",.*state="\(ejected\|trial\)"} 1')" -le 1 ]
+	for i in 1 2 3; do kv_fault $i '{}'; done
+	for i in 1 2 3; do until_true 8 is_up e$i; done
+}
+
+@test "models: each request where its model is served, 404 where it is not" {
+	local i hinted
+	killed 3
+	kv_engine 3 --model other --also adapter
+	differ() { [ "$(bpftool -j map dump pinned "$KV_PIN/kv_services" | jq '.[].formatted.value | select(.name == "v4") | .flags')" = "$1" ]; }
+	until_true 5 differ 5
+	until_true 10 is_up e3
+	: >"$KV_LOG"
+	for i in 1 2 3 4; do [ "$(post other)" = 200 ] && [ "$(post adapter)" = 200 ]; done
+	[ "$(post nobodys)" = 404 ]
+	jq -e '.error.code == "model_not_found" and .error.param == "model" and .error.type == "invalid_request_error"' "$BATS_TEST_TMPDIR/answer"
+	# hinted ones too, and those whose prefix is held elsewhere
+	hinted="KV-Prefix: $(hint 4000 models)"
+	for i in 1 2; do [ "$(post emulated "$hinted")" = 200 ]; done
+	[ "$(post other "$hinted")" = 200 ]
+	[ "$(counter agent_models)" -ge 3 ]
+	[ "$(counter requests_no_model)" = 1 ]
+	killed 3
+	kv_engine 3
+	until_true 5 differ 1
+	until_true 10 is_up e3
+}
+
+@test "clean end" {
+	kv_clean_end
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* What engines say and what becomes of it. */
+#include <errno.h>
+
+#include "common/log.h"
+#include "engines/follow_private.h"
+
+#define WEIGHT_STEP 32 /* smaller changes wait */
+
+void follow_tell(struct follow *f, uint32_t service, uint64_t now_ns)
+{
+	for (uint32_t id = 0; id < KV_MAX_BACKENDS; id++) {
+		struct pool *pool = f->pools[service];
+		struct engine *e = f->engines[id];
+		bool takes, near;
+		uint32_t weight, limit;
+
+		if (!pool || !e || e->service != service)
+			continue;
+		takes = health_takes(&pool->health, id);
+		weight = health_weight(&pool->health, id, now_ns);
+		limit = health_limit(&pool->health, id);
+		near = weight != HEALTH_FULL && weight < e->weight + WEIGHT_STEP &&
+		       weight + WEIGHT_STEP > e->weight;
+		if (e->told && takes == e->takes && limit == e->limit &&
+		    (weight == e->weight || near))
+			continue;
+		e->told = true;
+		e->takes = takes;
+		e->weight = weight;
+		e->limit = limit;
+		f->calls.state(f->calls.arg, id, takes, weight, limit);
+	}
+}
+
+void engine_changed(void *arg, uint32_t id, enum health_state old, const char *why)
+{
+	struct pool *pool = arg;
+	const struct health *h = &pool->health.members[id];
+	const struct engine *e = engine_of(pool->follow, id);
+
+	if (!e || old == HEALTH_NONE || h->state == HEALTH_NONE || old == h->state)
+		return;
+	if (why == health_refuses || why == health_takes_connections)
+		kv_debug("backend %s: %s (%s)", e->name, health_state_name(h->state), why);
+	else if (h->state == HEALTH_DOWN || h->state == HEALTH_EJECTED)
+		kv_warn("backend %s: %s (%s): gets no requests for now", e->name,
+			health_state_name(h->state), why);
+	else
+		kv_info("backend %s: %s (%s)", e->name, health_state_name(h->state), why);
+}
+
+void engine_renewed(struct engine *e, enum incarnation_sign sign, uint64_t now_ns)
+{
+	if (sign == SIGN_NONE)
+		return;
+	kv_info("backend %s: was started again (%s): what it had cached is forgotten", e->name,
+		incarnation_sign_text(sign));
+	health_new_cache(health_of(e), e->id, now_ns);
+	proof_restarted(&e->proof);
+	e->foreign = (struct foreign){};
+	e->follow->calls.new_cache(e->follow->calls.arg, e->id, incarnation_sign_text(sign));
+}
+
+/* ---- probes ---- */
+
+void engine_probed(void *arg, enum health_probe probe)
+{
+	struct engine *e = arg;
+	struct follow *f = e->follow;
+	uint32_t id = e->id, service = e->service;
+	uint64_t now_ns = kv_now_ns();
+
+	if (probe == PROBE_REFUSED)
+		incarnation_refused(&e->incarnation);
+	else if (probe == PROBE_GOOD)
+		engine_renewed(e, incarnation_answered(&e->incarnation, now_ns), now_ns);
+	if (engine_of(f, id) != e)
+		return;
+	health_probed(health_of(e), id, probe, now_ns);
+	follow_tell(f, service, now_ns);
+}
+
+void follow_tell_models(struct follow *f, uint32_t service)
+{
+	struct pool *pool = f->pools[service];
+	bool differ = pool && !models_alike(f->models, &pool->members);
+
+	if (!pool || (pool->models_told && differ == pool->models_differ))
+		return;
+	pool->models_told = true;
+	pool->models_differ = differ;
+	f->calls.models(f->calls.arg, service, differ);
+}
+
+void engine_listed(void *arg, const char *json, size_t len)
+{
+	struct engine *e = arg;
+	bool is_new = false;
+	int err = models_told(e->follow->models, e->id, json, len, &is_new);
+
+	if (err == -EBADMSG)
+		kv_debug("backend %s: /v1/models is no list of models", e->name);
+	if (err || !is_new)
+		return;
+	kv_info("backend %s: serves %s%s", e->name,
+		models_name(e->follow->models, e->id, 0) ?: "no model",
+		models_name(e->follow->models, e->id, 1) ? " and more" : "");
+	follow_tell_models(e->follow, e->service);
+}
+
+/* ---- metrics ---- */
+
+static void tell_size(struct engine *e, const struct engine_load *load)
+{
+	uint64_t capacity = load->has & LOAD_CAPACITY ? load->capacity : 0;
+	uint64_t block_size = load->has & LOAD_BLOCK_SIZE ? load->block_size : 0;
+
+	if (capacity == e->capacity && block_size == e->block_size)
+		return;
+	e->capacity = capacity;
+	e->block_size = block_size;
+	e->follow->calls.cache_size(e->follow->calls.arg, e->id, capacity, block_size);
+}
+
+static void compare(struct engine *e, const struct engine_load *load,
+		    const struct kv_backend *backend, uint64_t now_ns)
+{
+	struct proof_counters c = {backend->matched_tokens, backend->prompt_tokens, load->hits,
+				   load->queries};
+
+	if ((load->has & LOAD_HITS) && (load->has & LOAD_QUERIES))
+		proof_counted(&e->proof, &c, now_ns);
+}
+
+void engine_reported(void *arg, const struct engine_report *r)
+{
+	struct engine *e = arg;
+	struct follow *f = e->follow;
+	const struct kv_backend *backend;
+	const struct engine_load load = r->load;
+	uint64_t now_ns = kv_now_ns();
+	uint32_t id = e->id;
+	double there;
+
+	if (r->result == FETCH_REFUSED)
+		incarnation_refused(&e->incarnation);
+	if (r->result != FETCH_ANSWERED || r->status != 200 || r->error)
+		return;
+	engine_renewed(e,
+		       incarnation_reported(
+			       &e->incarnation, load.has & LOAD_STARTED ? load.started : 0,
+			       load.has & LOAD_QUERIES ? load.queries : e->incarnation.counter,
+			       now_ns),
+		       now_ns);
+	if (engine_of(f, id) == e)
+		tell_size(e, &load);
+	if (engine_of(f, id) != e)
+		return;
+	backend = f->calls.backend(f->calls.arg, id);
+	if (!backend)
+		return;
+	compare(e, &load, backend, now_ns);
+	foreign_reported(&e->foreign, &load, backend->inflight_requests, now_ns);
+	there = (double)load.running + load.waiting;
+	f->calls.foreign(f->calls.arg, id, e->foreign.requests + 0.5,
+			 there ? e->foreign.requests * load.waiting / there + 0.5 : 0);
+}
