@@ -144,6 +144,28 @@ static void many(void)
 	CHECK(!memcmp(&s, &pool, sizeof(s)));
 }
 
+static void alike(void)
+{
+	begin(0);
+	for (uint32_t id = 0; id < 3; id++)
+		model_set_add(&pool, id);
+	CHECK(models_alike(m, &pool)); /* nobody has said anything */
+	CHECK_EQ(told(0, LIST(ID("a") "," ID("b"))), 1);
+	CHECK(models_alike(m, &pool));
+	CHECK_EQ(told(2, LIST(ID("b") "," ID("a"))), 1);
+	CHECK(models_alike(m, &pool));
+	CHECK_EQ(told(1, LIST(ID("a") "," ID("c"))), 1);
+	CHECK(!models_alike(m, &pool));
+	CHECK_EQ(told(1, LIST(ID("a"))), 1);
+	CHECK(!models_alike(m, &pool));
+	model_set_remove(&pool, 1);
+	CHECK(models_alike(m, &pool));
+	/* of another pool */
+	model_set_add(&pool, 1);
+	models_forget(m, 1);
+	CHECK(models_alike(m, &pool));
+}
+
 static void not_found(void)
 {
 	static const struct {
@@ -188,6 +210,8 @@ int main(void)
 	bad_lists();
 	TEST("256 engines")
 	many();
+	TEST("all of a pool serve the same, or not")
+	alike();
 	TEST("404 in OpenAI's form")
 	not_found();
 	models_free(m);

@@ -254,19 +254,18 @@ static void service_values(struct walk *w, const struct kv_config_service *was,
 /* 0: a capacity that is not set. */
 static char *format_told(__u64 value, char *buf)
 {
-	snprintf(buf, KV_VALUE_TEXT, value ? "%llu" : "as told", (unsigned long long)value);
-	return buf;
+	return value ? format_count(value, buf) : strcpy(buf, "as told");
 }
 
 static void backend_value(struct walk *w, struct kv_change change, const char *key, __u64 old,
-			  __u64 new)
+			  __u64 new, char *(*format)(__u64, char *))
 {
 	char a[KV_VALUE_TEXT], b[KV_VALUE_TEXT];
 
 	change.key = key;
 	if (old != new)
 		note(w, change, "backend %s: %s %s -> %s", change.new_backend->name, key,
-		     format_told(old, a), format_told(new, b));
+		     format(old, a), format(new, b));
 }
 
 static void changed(struct walk *w, const struct kv_config *old, const struct kv_config *new)
@@ -290,13 +289,13 @@ static void changed(struct walk *w, const struct kv_config *old, const struct kv
 			if (!change.old_backend)
 				continue;
 			backend_value(w, change, "capacity", change.old_backend->capacity,
-				      change.new_backend->capacity);
+				      change.new_backend->capacity, format_told);
 			backend_value(w, change, "rate", change.old_backend->rate,
-				      change.new_backend->rate);
+				      change.new_backend->rate, format_count);
 			backend_value(w, change, "events_port", change.old_backend->events_port,
-				      change.new_backend->events_port);
+				      change.new_backend->events_port, format_count);
 			backend_value(w, change, "replay_port", change.old_backend->replay_port,
-				      change.new_backend->replay_port);
+				      change.new_backend->replay_port, format_count);
 		}
 	}
 }
