@@ -104,7 +104,8 @@ killed() {
 	[ "$(post)" = 503 ]
 	for i in 1 2 3; do kv_engine $i; done
 	for i in 1 2 3; do until_true 10 is_up e$i; done
-	[ "$(page /readyz)" = ok ]
+	ready() { [ "$(page /readyz)" = ok ]; }
+	until_true 5 ready
 	[ "$(post)" = 200 ]
 }
 
