@@ -113,8 +113,7 @@ static bool scrapes = true;
 static void begin(unsigned int n)
 {
 	struct follow_options o = FOLLOW_DEFAULTS;
-	struct follow_calls calls = {state,	  new_cache, cache_size, backend,
-				     foreign, models,	 NULL};
+	struct follow_calls calls = {state, new_cache, cache_size, backend, foreign, models, NULL};
 
 	o.health_ms = o.models_ms = o.metrics_ms = 20;
 	if (!scrapes)
