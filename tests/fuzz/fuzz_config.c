@@ -11,6 +11,7 @@
 #include "common/config_check.c"
 #include "common/config_diff.c"
 #include "common/config_events.c"
+#include "common/config_follow.c"
 #include "common/config_read.c"
 #include "common/config_rules.c"
 #include "common/config_schema.c"

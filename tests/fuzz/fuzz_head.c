@@ -54,6 +54,7 @@ static void remove_field(const char *data, size_t len, const char *name)
 	size_t left;
 
 	memcpy(copy, data, len);
+	must(!head_value(copy, r.head_len, name, &left) == !n && left < len);
 	left = head_remove(copy, r.head_len, name);
 	must(left <= r.head_len && !lines(copy, left, name));
 	must(parse(copy, left) != KV_LANE_REFUSE && r.head_len == left);

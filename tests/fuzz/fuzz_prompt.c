@@ -13,6 +13,7 @@
 #include <yyjson.h>
 
 #include "kvsteer.h"
+#include "lib/facts.h"
 #include "lib/json.h"
 
 static const char *const paths[] = {
@@ -43,7 +44,13 @@ static void check_same(const struct kvsteer_prompt *a, int err_a, const char *pa
 {
 	struct kvsteer_prompt b;
 
-	if (kvsteer_body(path, body, len, opts, &b) != err_a)
+	struct kv_facts facts = {}, alone;
+
+	if (kv_body(path, body, len, opts, &b, &facts) != err_a)
+		abort();
+	kv_body_facts(body, len, &alone);
+	if (facts.model_len > KV_FACTS_MODEL + 1 ||
+	    (!err_a && memcmp(&facts, &alone, sizeof(facts))))
 		abort();
 	if (!err_a && (a->total != b.total || a->seed != b.seed || a->n_rungs != b.n_rungs ||
 		       memcmp(a->rungs, b.rungs, a->n_rungs * sizeof(a->rungs[0]))))

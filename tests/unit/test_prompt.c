@@ -8,6 +8,7 @@
 #include <yyjson.h>
 
 #include "check.h"
+#include "lib/facts.h"
 #include "lib/query.h"
 
 #define CHAT "/v1/chat/completions"
@@ -637,6 +638,44 @@ static void vectors(void)
 	}
 }
 
+static void facts_of(const char *text, struct kv_facts *ret)
+{
+	struct kvsteer_prompt prompt;
+	struct kv_facts alone;
+
+	CHECK_EQ(kv_body("/v1/completions", text, strlen(text), NULL, &prompt, ret), 0);
+	kv_body_facts(text, strlen(text), &alone);
+	CHECK(!memcmp(ret, &alone, sizeof(alone)));
+}
+
+static void facts(void)
+{
+	struct kv_facts f;
+	char text[1000];
+
+	TEST("what else a body says: model, salt, adapter")
+	{
+		facts_of("{\"prompt\":\"x\",\"model\":\"a\\u00e9\\\"b\"}", &f);
+		CHECK_EQ(f.model_len, 5);
+		CHECK(!memcmp(f.model, "a\xc3\xa9\"b", 5));
+		CHECK(!f.salted && !f.adapter);
+		facts_of("{\"prompt\":\"x\",\"model\":null,\"cache_salt\":\"s\"}", &f);
+		CHECK(!f.model_len && f.salted && !f.adapter);
+		facts_of("{\"prompt\":\"x\",\"extra_key\":\"s\",\"lora_path\":\"l\"}", &f);
+		CHECK(f.salted && f.adapter);
+		snprintf(text, sizeof(text), "{\"prompt\":\"x\",\"model\":\"%0255d\"}", 0);
+		facts_of(text, &f);
+		CHECK_EQ(f.model_len, 255);
+		snprintf(text, sizeof(text), "{\"prompt\":\"x\",\"model\":\"%0700d\"}", 0);
+		facts_of(text, &f);
+		CHECK_EQ(f.model_len, KV_FACTS_MODEL + 1);
+		kv_body_facts("[1]", 3, &f);
+		CHECK(!f.model_len);
+		kv_body_facts("{", 1, &f);
+		CHECK(!f.model_len);
+	}
+}
+
 int main(void)
 {
 	vectors();
@@ -646,5 +685,6 @@ int main(void)
 	prefixes();
 	bad_input();
 	header();
+	facts();
 	return check_done();
 }

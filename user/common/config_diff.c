@@ -83,12 +83,6 @@ static void live_text(void *arg, const char *key, const char *old, const char *n
 	     new);
 }
 
-static char *format_count(__u64 value, char *buf)
-{
-	snprintf(buf, KV_VALUE_TEXT, "%llu", (unsigned long long)value);
-	return buf;
-}
-
 static void diff_instance(struct walk *w, const struct kv_config *old, const struct kv_config *new)
 {
 	char a[KV_VALUE_TEXT], b[KV_VALUE_TEXT];
@@ -124,9 +118,9 @@ static void diff_instance(struct walk *w, const struct kv_config *old, const str
 		instance_text(w, "limits.events", kv_format_bytes(old->limits.events, a),
 			      kv_format_bytes(new->limits.events, b));
 	live_value(w, "limits.memory", old->limits.memory, new->limits.memory, kv_format_bytes);
-	live_value(w, "limits.clients", old->limits.clients, new->limits.clients, format_count);
+	live_value(w, "limits.clients", old->limits.clients, new->limits.clients, kv_format_count);
 	live_value(w, "limits.clients_per_address", old->limits.clients_per_address,
-		   new->limits.clients_per_address, format_count);
+		   new->limits.clients_per_address, kv_format_count);
 	live_value(w, "limits.memory_per_address", old->limits.memory_per_address,
 		   new->limits.memory_per_address, kv_format_bytes);
 	kv_config_diff_follow(old, new, live_text, w);
@@ -254,7 +248,7 @@ static void service_values(struct walk *w, const struct kv_config_service *was,
 /* 0: a capacity that is not set. */
 static char *format_told(__u64 value, char *buf)
 {
-	return value ? format_count(value, buf) : strcpy(buf, "as told");
+	return value ? kv_format_count(value, buf) : strcpy(buf, "as told");
 }
 
 static void backend_value(struct walk *w, struct kv_change change, const char *key, __u64 old,
@@ -291,11 +285,11 @@ static void changed(struct walk *w, const struct kv_config *old, const struct kv
 			backend_value(w, change, "capacity", change.old_backend->capacity,
 				      change.new_backend->capacity, format_told);
 			backend_value(w, change, "rate", change.old_backend->rate,
-				      change.new_backend->rate, format_count);
+				      change.new_backend->rate, kv_format_count);
 			backend_value(w, change, "events_port", change.old_backend->events_port,
-				      change.new_backend->events_port, format_count);
+				      change.new_backend->events_port, kv_format_count);
 			backend_value(w, change, "replay_port", change.old_backend->replay_port,
-				      change.new_backend->replay_port, format_count);
+				      change.new_backend->replay_port, kv_format_count);
 		}
 	}
 }

@@ -18,34 +18,28 @@ struct number {
 	__u64 otherwise;
 };
 
-static char *format_count(__u64 value, char *buf)
-{
-	snprintf(buf, KV_VALUE_TEXT, "%llu", (unsigned long long)value);
-	return buf;
-}
-
 #define NUMBER(group, name, format, otherwise)                                                     \
 	{                                                                                          \
 #group "." #name, offsetof(struct kv_raw_##group, name),                           \
 			offsetof(struct kv_config, group.name), format, otherwise                  \
 	}
-#define TIME(group, name, ms) NUMBER(group, name, kv_format_duration, ms)
-#define COUNT(group, name, n) NUMBER(group, name, format_count, n)
+#define DURATION(group, name, ms) NUMBER(group, name, kv_format_duration, ms)
+#define NUMBER_OF(group, name, n) NUMBER(group, name, kv_format_count, n)
 
 static const struct number follow[] = {
-	TIME(follow, health, 2000),	     TIME(follow, models, 30000),
-	TIME(follow, metrics, 1000),	     TIME(follow, health_timeout, 2000),
-	TIME(follow, metrics_timeout, 1000), TIME(follow, stale, 5000),
+	DURATION(follow, health, 2000),		 DURATION(follow, models, 30000),
+	DURATION(follow, metrics, 1000),	 DURATION(follow, health_timeout, 2000),
+	DURATION(follow, metrics_timeout, 1000), DURATION(follow, stale, 5000),
 };
 
 static const struct number health[] = {
-	COUNT(health, fall, 3),
-	COUNT(health, eject_percent, 50),
-	COUNT(health, eject_least, 5),
-	COUNT(health, eject_share, 50),
-	TIME(health, eject_time, 5000),
-	TIME(health, slow_start, 30000),
-	COUNT(health, trial_successes, 3),
+	NUMBER_OF(health, fall, 3),
+	NUMBER_OF(health, eject_percent, 50),
+	NUMBER_OF(health, eject_least, 5),
+	NUMBER_OF(health, eject_share, 50),
+	DURATION(health, eject_time, 5000),
+	DURATION(health, slow_start, 30000),
+	NUMBER_OF(health, trial_successes, 3),
 };
 
 #define N(rows) (sizeof(rows) / sizeof(*(rows)))

@@ -113,6 +113,12 @@ static char *format_unit(__u64 value, const struct unit *units, char *buf)
 	return buf;
 }
 
+char *kv_format_count(__u64 n, char buf[KV_VALUE_TEXT])
+{
+	snprintf(buf, KV_VALUE_TEXT, "%" PRIu64, (uint64_t)n);
+	return buf;
+}
+
 char *kv_format_bytes(__u64 bytes, char buf[KV_VALUE_TEXT])
 {
 	return format_unit(bytes, byte_units, buf);

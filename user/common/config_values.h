@@ -16,6 +16,7 @@ int kv_parse_duration(const char *text, __u64 *ret); /* 500ms, 60s, 5min, 2h →
 int kv_parse_capacity(const char *text, __u64 *ret); /* 131072, or blocks x block size: 8192x16 */
 
 /* The shortest exact text; returns buf. */
+char *kv_format_count(__u64 n, char buf[KV_VALUE_TEXT]);
 char *kv_format_bytes(__u64 bytes, char buf[KV_VALUE_TEXT]);
 char *kv_format_duration(__u64 ms, char buf[KV_VALUE_TEXT]);
 
