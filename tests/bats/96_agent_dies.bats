@@ -165,6 +165,27 @@ in_hand() {
 		[ -z "$(kv_in "$KV_ID-gw" ss -tnH state established 'sport = :8000' | awk '$1 > 0')" ]
 }
 
+@test "kill -9 when an answer has come that nobody has read: 502" {
+	local agent client
+	agent=$(agent_pid)
+	from 1 curl -s -m 30 -o /dev/null -w '%{http_code}' -H 'Upgrade: none' \
+		"http://$KV_V4/tagged/0000000000000001?size=20000&framing=length&piece=5000&first_us=1500000" \
+		>"$BATS_TEST_TMPDIR/status" 3>&- &
+	client=$!
+	until_true 5 relayed
+	kill -STOP "$agent"
+	until_true 10 unread
+	kill -KILL "$agent"
+	until_true 10 another_than "$agent"
+	wait $client
+	[ "$(cat "$BATS_TEST_TMPDIR/status")" = 502 ]
+	until_true 10 settled
+}
+
+relayed() { kvs -j backend list | jq -e '[.. | objects | .upstreams?.relay? | numbers] | add == 1' >/dev/null; }
+
+unread() { kv_in "$KV_ID-gw" ss -tnH state established '( dport = :8000 or dport = :8001 )' | awk '$1 > 0 { n++ } END { exit !n }'; }
+
 @test "kill -9 of agents that have only just begun" {
 	local agent i
 	streams 8 10

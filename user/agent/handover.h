@@ -78,6 +78,8 @@ void handover_connections_close(struct agent *agent);
 /* All those that nobody wanted. */
 void handover_sockets_close(struct agent *agent);
 
+/* Clients in died: 502 where nothing of an answer can have been sent, else the end. */
+void handover_died(struct agent *agent);
 /* Each tick, and each second. */
 void handover_tick(struct agent *agent, __u64 now_ns);
 void handover_second(struct agent *agent, __u64 now_ns);

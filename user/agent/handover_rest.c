@@ -4,99 +4,18 @@
  * effect is seen a moment later; two looks a second apart, with the slot's generation unchanged,
  * leave no doubt.
  */
-#include <linux/sockios.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdlib.h>
-#include <sys/ioctl.h>
-#include <sys/socket.h>
 
-#include "agent/answer.h"
 #include "agent/client.h"
 #include "agent/clock.h"
 #include "agent/handover.h"
 #include "agent/pool.h"
 #include "agent/steer.h"
-#include "agent/sweep.h"
 #include "agent/upstream.h"
 #include "common/log.h"
 
 #define DIED_AFTER (50 * MS) /* packets that were on their way are through */
 #define REST_TIME (5 * SECOND)
-
-/* ---- clients whose request died with the agent before -------------------------------- */
-
-static bool nothing_unsent(int fd)
-{
-	int unsent = 0;
-
-	return !ioctl(fd, SIOCOUTQ, &unsent) && !unsent;
-}
-
-static bool fin_sent(int fd)
-{
-	struct tcp_info info = {};
-	socklen_t len = sizeof(info);
-
-	return !getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) &&
-	       info.tcpi_state != TCP_ESTABLISHED && info.tcpi_state != TCP_CLOSE_WAIT;
-}
-
-/* 502 only where no byte of an answer can have been written; else the client must see a broken
- * one. */
-static void died_end(struct client *c, const struct kv_client *entry)
-{
-	const struct kv_pair *pair = &entry->pair;
-
-	if (fin_sent(c->fd))
-		client_close_gently(c);
-	else if (pair->note == KV_NOTE_RELAYED || !nothing_unsent(c->fd))
-		client_reset(c);
-	else if (pair->note == KV_NOTE_READING || pair->offered == 1)
-		answer_bad_gateway(c);
-	else if (pair->offered)
-		client_reset(c);
-	else
-		sweep_ended(c, pair); /* by the kernel, and its event was lost */
-}
-
-static void died_look(struct client *c)
-{
-	struct agent *agent = c->agent;
-	const struct upstream *up;
-	struct kv_client entry;
-	__u32 slots = agent->dp.max_backends * agent->dp.upstreams_per_backend;
-
-	if (entry_read(&agent->dp, &c->key, &entry) || entry.state == KV_CLIENT_HOME) {
-		client_idle(c);
-		return;
-	}
-	if (entry.state == KV_CLIENT_AGENT) {
-		died_end(c, &entry);
-		return;
-	}
-	/* Lent in the last moment before we took its upstream: that has been reset. */
-	up = entry.pair.slot < slots ? agent->upstreams[entry.pair.slot] : NULL;
-	if ((!up || up->phase != UPSTREAM_OPEN || upstream_slot(up)->gen != entry.pair.gen) &&
-	    !entry_end_lent(&agent->dp, &c->key, entry.pair.slot, entry.pair.gen, false, &entry))
-		client_reset(c);
-	else
-		client_idle(c);
-}
-
-static void died_all(struct agent *agent)
-{
-	struct client_list *died = &agent->handover->died;
-	struct client *c;
-
-	while ((c = TAILQ_FIRST(died))) {
-		TAILQ_REMOVE(died, c, wait);
-		c->died = false;
-		/* An event has dealt with it meanwhile. */
-		if (c->phase == CLIENT_IDLE)
-			died_look(c);
-	}
-}
 
 /* ---- slots --------------------------------------------------------------------------- */
 
@@ -218,7 +137,7 @@ void handover_tick(struct agent *agent, __u64 now_ns)
 	if (!TAILQ_EMPTY(&h->died)) {
 		clock_hurry(agent);
 		if (now_ns - h->since_ns >= DIED_AFTER)
-			died_all(agent);
+			handover_died(agent);
 	}
 	if (h->charged || !h->gen)
 		return;
