@@ -5,8 +5,8 @@
  *	dataplane, pin		kernel programs and maps
  *	attach, route, lock	interfaces; who runs
  *	service, listen		services and backends; accepting
- *	pool, upstream, expiry	connections to backends; how long those leave them open
- *	client, waiting		connections of clients, and for what they wait
+ *	pool*, upstream*, expiry	connections to backends; how long those leave them open
+ *	client*, waiting	connections of clients, and for what they wait
  *	address, buffer		what each client address has of them, and of memory
  *	hasher			the thread that hashes large bodies
  *	request, head, relay	the agent lane: request in and decided; request out, response back
@@ -18,9 +18,9 @@
  *	silent, probe		peers that say nothing
  *	follow*			engines: load, health, models; our own pages
  *	clock			the timers
- *	control, apply*		the CLI's requests
+ *	control*, apply*	the CLI's requests
  *	privileges, remover	what we may do, and who does what we may not
- *	restart			ending in order to be followed
+ *	restart*		ending in order to be followed
  *	supervisor, keeper	the two processes beside it, so that its death is not the gateway's
  *	handover*		taking over from the agent before
  */

@@ -16,7 +16,8 @@
 #include "agent/buffer.h"
 #include "agent/entry.h"
 
-#define CLIENT_ATTEMPTS 3 /* upstreams tried for one request */
+#define CLIENT_ATTEMPTS 3		 /* upstreams tried for one request */
+#define CLIENT_ANSWER_TIME (30 * SECOND) /* for a client to take more of what it is sent */
 
 enum client_phase {
 	CLIENT_IDLE,	  /* between requests, as far as the agent knows */
@@ -127,5 +128,13 @@ void client_starve(struct client *c, int err);
 void clients_close_all(struct agent *agent);
 /* Frees the DEAD ones. */
 void clients_reap(struct agent *agent);
+
+/* Between client*.c: found by its tuple from here on (false: no memory), or no longer; what is in
+ * hand of it ends, its socket is gone or about to be; FIN, and what comes after it. */
+bool client_enter(struct client *c);
+void client_forget(struct client *c);
+void client_give_up(struct client *c, bool gone);
+void client_linger(struct client *c);
+void client_lingering(struct client *c);
 
 #endif

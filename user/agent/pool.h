@@ -7,6 +7,8 @@
 #include "agent/expiry.h"
 #include "agent/probe.h"
 
+#define POOL_MIN_IDLE 2u
+
 struct pool {
 	bool open;
 	bool removing;
@@ -75,5 +77,8 @@ __u32 pool_first_idle(const struct agent *agent, __u32 id);
 /* Clears the slot's idle bit; whether it was set, that is, whether the slot is now the caller's. */
 bool pool_take(struct agent *agent, __u32 id, __u32 slot);
 __u32 pool_count_idle(const struct agent *agent, __u32 id);
+__u32 pool_first_slot(const struct agent *agent, __u32 id);
+/* One connection more. False: no slot is free, or it has failed at once. */
+bool pool_connect(struct agent *agent, __u32 id);
 
 #endif

@@ -63,10 +63,10 @@ __u32 upstream_claim(struct upstream *up, struct client *client, const struct kv
 		     const struct kv_dispatch *dispatch);
 /* After a response, connection reusable: to the pool. */
 void upstream_release(struct upstream *up);
-/* Not used again. The caller owns the slot (cleared its idle bit, or state RELAY or DONE).
- * abort: by RST, so that the engine stops working; else after the backend's FIN. */
 /* Neither bytes nor an end wait to be read. */
 bool upstream_silent(const struct upstream *up);
+/* Not used again. The caller owns the slot (cleared its idle bit, or state RELAY or DONE).
+ * abort: by RST, so that the engine stops working; else after the backend's FIN. */
 void upstream_retire(struct upstream *up, bool abort);
 /* Not used again: idle for so long that the backend is about to end it. */
 void upstream_expire(struct upstream *up);
@@ -76,5 +76,13 @@ void upstream_sweep(struct agent *agent, __u64 now_ns);
 void upstream_close_all(struct agent *agent);
 
 void upstream_watch(struct upstream *up, bool on);
+
+/* Between upstream*.c: its events, not yet in the loop; what connect() has come to; bytes or the
+ * end of one that is CLOSING. */
+void upstream_events(struct upstream *up);
+void upstream_connected(struct upstream *up);
+void upstream_failed(struct upstream *up, int err);
+void upstream_closing(struct upstream *up);
+void upstream_free(struct upstream *up);
 
 #endif
