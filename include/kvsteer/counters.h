@@ -124,7 +124,13 @@
 	X(told_unfit, "blocks of a size that does not go with the one that is looked up")          \
 	X(told_orphans_dropped, "blocks whose parent was never told: dropped")                     \
 	X(told_refused, "blocks that found no room or had to make it: limits.events")              \
-	X(told_strangers, "messages of topics that name no backend")
+	X(told_strangers, "messages of topics that name no backend")                               \
+	X(tokenize_asked, "prompts whose tokens engines were asked for (/tokenize)")               \
+	X(tokenize_failed, "of them, not answered, or with an error")                              \
+	X(tokenize_dropped, "prompts not asked about: too many wait, or too long, or no events")   \
+	X(tokenize_unmatched, "answers without token strings, or in which no text was found")      \
+	X(tied_prompts, "prompts of text tied to the blocks that events speak of")                 \
+	X(tied_rungs, "prefixes of theirs that were tied")
 /* clang-format on */
 
 enum kv_counter {

@@ -95,6 +95,48 @@ holds() {
 	[ "$(counter requests_express)" -gt "$express" ]
 }
 
+# chat NUMBER LENGTH: a body of a chat whose question is so long
+chat() {
+	printf '{"model":"m","max_tokens":1,"messages":[{"role":"system","content":"You answer %s."},{"role":"user","content":"' "$1"
+	head -c "$2" < <(yes "question $1, " | tr -d '\n')
+	printf '"}]}'
+}
+
+post() { # ADDRESS BODY
+	from 1 curl -sf -m 5 -o /dev/null -H 'Content-Type: application/json' "http://$1/v1/chat/completions" -d "$2"
+}
+
+# text_holds BODY LINES: holders of that chat, found by its text alone
+text_holds() {
+	[ "$(kvs -j prefix lookup --path /v1/chat/completions <<<"$1" |
+		jq -r '.holders[] | select(.state == "live") | "\(.backend) \(.matched_tokens) \(if .told then "told" else "learned" end)"')" = "$2" ]
+}
+
+@test "the text of a prompt finds what events say of its tokens" {
+	local body tied engine other
+	body=$(chat 1 2000)
+	tied=$(counter tied_prompts)
+	post "$KV_V4" "$body"
+	until_true 10 risen tied_prompts $((tied + 1))
+	engine=$(kvs -j prefix lookup --path /v1/chat/completions <<<"$body" | jq -r '.holders[0].backend')
+	[[ $engine = e[12] ]]
+	text_holds "$body" "$engine 448 told"
+	# evicted there
+	direct "${engine#e}" 14000 1024
+	until_true 5 text_holds "$body" ""
+	# given to the other one, not through the gateway
+	other=$((3 - ${engine#e}))
+	post "10.72.$other.2:8000" "$body"
+	until_true 5 text_holds "$body" "e$other 448 told"
+	# asked again: nothing new to be asked of the engine
+	asked=$(counter tokenize_asked)
+	post "$KV_V4" "$body"
+	sleep 0.5
+	[ "$(counter tokenize_asked)" = "$asked" ]
+	# its beginning alone is known as well
+	text_holds "$(chat 1 1100)" "e$other 256 told"
+}
+
 @test "evicted blocks are forgotten, though they had been learned" {
 	direct 1 3000 64
 	until_true 5 holds 3000 64 "e1 64 told"

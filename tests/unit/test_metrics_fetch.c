@@ -37,7 +37,7 @@ static void done(void *arg, enum fetch_result result, int status)
 
 static void get(const struct kv_addr *to, unsigned int timeout_ms, size_t limit)
 {
-	struct fetch_request r = {"/x?y", timeout_ms, limit, data, done, NULL};
+	struct fetch_request r = {"/x?y", timeout_ms, limit, NULL, 0, data, done, NULL};
 
 	memset(got.body, 0, sizeof(got.body));
 	got.done = 0;
@@ -202,7 +202,7 @@ static void noise(void)
 
 static void cancelled(void)
 {
-	struct fetch_request r = {"/", 1000, 1000, data, done, NULL};
+	struct fetch_request r = {"/", 1000, 1000, NULL, 0, data, done, NULL};
 	struct loop_server s = {};
 	struct fetch *f[4];
 

@@ -250,7 +250,7 @@ static struct page serve(void *arg, const char *path)
 
 static int get(struct page_server *s, const char *path)
 {
-	struct fetch_request r = {path, 20000, 1 << 20, data, done, NULL};
+	struct fetch_request r = {path, 20000, 1 << 20, NULL, 0, data, done, NULL};
 	struct kv_addr at = page_server_address(s);
 
 	got.done = 0;

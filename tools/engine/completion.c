@@ -392,6 +392,35 @@ void completion_request(struct conn *c, int api)
 	yyjson_doc_free(doc);
 }
 
+/* As vocabularies of GPT-2's kind have it: a character for each byte. */
+static void add_token_text(struct buf *b, const unsigned char *bytes, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		uint32_t c = bytes[i];
+
+		if (c < 0x21)
+			c += 0x100;
+		else if (c >= 0x7f && c < 0xa1)
+			c += 0x121 - 0x7f;
+		else if (c == 0xad)
+			c = 0x143;
+		buf_printf(b, "\\u%04x", c);
+	}
+}
+
+static void add_token_texts(struct buf *b, const struct prompt *p, size_t len)
+{
+	const unsigned char *bytes = (const unsigned char *)buf_head(&p->tokens);
+
+	buf_str(b, "],\"token_strs\":[");
+	for (size_t at = 0; at < len; at += 4) {
+		buf_str(b, at ? ",\"" : "\"");
+		add_token_text(b, bytes + at, len - at < 4 ? len - at : 4);
+		buf_str(b, "\"");
+	}
+	buf_str(b, "]}");
+}
+
 static void tokenize(struct conn *c)
 {
 	yyjson_doc *doc = yyjson_read(c->req.body.p, c->req.body.n, 0);
@@ -406,6 +435,7 @@ static void tokenize(struct conn *c)
 	} else {
 		struct prompt *p = &prompts.prompt[0];
 		uint32_t n = prompt_tokens(p), zero = 0;
+		size_t len = p->tokens.len;
 
 		buf_add(&p->tokens, &zero, 4ul * n - p->tokens.len);
 		buf_printf(&b, "{\"count\":%u,\"max_model_len\":%u,\"tokens\":[", n,
@@ -416,7 +446,10 @@ static void tokenize(struct conn *c)
 			memcpy(&t, buf_head(&p->tokens) + 4ul * i, 4);
 			buf_printf(&b, "%s%u", i ? "," : "", t);
 		}
-		buf_str(&b, "],\"token_strs\":null}");
+		if (yyjson_get_bool(yyjson_obj_get(root, "return_token_strs")))
+			add_token_texts(&b, p, len);
+		else
+			buf_str(&b, "],\"token_strs\":null}");
 		conn_answer(c, 200, "application/json", buf_head(&b), b.len);
 	}
 	buf_free(&b);

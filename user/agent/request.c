@@ -13,6 +13,7 @@
 #include "agent/request_private.h"
 #include "agent/steer.h"
 #include "agent/tenancy.h"
+#include "agent/tokenize.h"
 #include "lib/query.h"
 
 /* One that the kernel would have taken, had it found an upstream and the sockets quiet. */
@@ -41,6 +42,8 @@ void request_decide(struct client *c, __u32 exclude)
 		return;
 	}
 	r->dispatch.backend = backend;
+	if (r->text && exclude == KV_NONE)
+		tokenize_take(c, backend);
 	if (exclude == KV_NONE && request_express(&r->head) && dataplane_no_upstream(&agent->dp))
 		pool_short(agent, backend);
 	up = pool_claim(agent, backend);
@@ -98,6 +101,7 @@ void request_hashed(struct client *c, int err, const struct kvsteer_prompt *prom
 	} else if (err) {
 		count(&c->agent->dp, agent_body_unparsed);
 	} else {
+		c->request->text = prompt->domain == KVSTEER_TEXT;
 		kv_query_set_prompt(query, prompt);
 		tenancy_apply(c->agent, &c->request->head, query);
 	}

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "agent/pool.h"
+#include "agent/tokenize.h"
 #include "common/log.h"
 #include "engines/time.h"
 
@@ -87,15 +88,17 @@ static void on_problem(void *ctx, const char *source, enum kv_problem what, cons
 static int start_follower(struct told *t)
 {
 	struct kv_follow_limits limits = KV_FOLLOW_LIMITS;
+	__u64 bytes = t->agent->config->limits.events;
 	sigset_t all, before;
 	int err;
 
-	if (t->follow)
+	if (t->tokenizer)
 		return 0;
-	limits.index.max_bytes = t->agent->config->limits.events;
+	/* One part in sixteen is for ties. */
+	limits.index.max_bytes = bytes - bytes / 16;
 	for (int tier = 0; tier < KV_TIERS; tier++)
 		limits.index.weights[tier] = KV_TIERS - tier;
-	err = told_sink_open(&t->sink, &t->agent->dp);
+	err = told_sink_open(&t->sink, &t->agent->dp, bytes / 16);
 	if (err)
 		return err;
 	sigfillset(&all);
@@ -107,7 +110,13 @@ static int start_follower(struct told *t)
 		return -ENOMEM;
 	}
 	kv_follow_on_turn(t->follow, told_sink_turn);
-	return 0;
+	t->tokenizer = tokenizer_new(t);
+	if (t->tokenizer)
+		return 0;
+	kv_follow_free(t->follow);
+	t->follow = NULL;
+	told_sink_close(&t->sink);
+	return -ENOMEM;
 }
 
 static void begin(struct told *t, __u32 id)
@@ -153,6 +162,8 @@ static void end(struct told *t, __u32 id)
 	if (b->on)
 		remove_sources(t, b, b->way.events.ranks);
 	b->on = false;
+	if (t->tokenizer)
+		tokenize_forget(t->tokenizer, id);
 	told_model_forget(b);
 	kv_write_once(backend->told, KV_TOLD_OFF);
 	kv_write_once(backend->told_held, 0);
@@ -344,6 +355,7 @@ void told_close(struct agent *agent)
 		told_model_forget(&t->backends[id]);
 		free(t->backends[id].counted);
 	}
+	tokenizer_free(t->tokenizer);
 	kv_follow_free(t->follow);
 	told_sink_close(&t->sink);
 	free(t);

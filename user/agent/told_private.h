@@ -8,6 +8,7 @@
 #include "agent/told.h"
 #include "engines/fetch.h"
 #include "events/follow.h"
+#include "events/tie.h"
 
 #define TOLD_RANKS_MAX 64
 #define TOLD_SOURCE_LEN (KV_NAME_LEN + 16) /* of a source's name: BACKEND/RANK */
@@ -37,6 +38,15 @@ struct told_backend {
 	char model[KV_MODEL_LEN]; /* empty: not known */
 };
 
+/* Of one prompt's rungs. */
+struct told_ties {
+	struct told_ties *next;
+	__u32 n;
+	struct {
+		__u64 token, text;
+	} tie[KV_MAX_RUNGS];
+};
+
 /* Of the follower's thread, but for what is under the mutex. */
 struct told_sink {
 	struct kv_backend *backends; /* the map's */
@@ -49,6 +59,8 @@ struct told_sink {
 	pthread_mutex_t mutex;
 	bool retell[KV_MAX_BACKENDS]; /* asked for by the loop */
 	bool any_retell;
+	struct told_ties *inbox;
+	struct kv_ties *ties; /* the thread's again */
 };
 
 struct told {
@@ -56,17 +68,21 @@ struct told {
 	struct kv_follow *follow; /* NULL: no service wants it */
 	struct event second;
 	struct told_sink sink;
+	struct tokenizer *tokenizer;
 	__u64 strangers;
 	struct told_backend backends[KV_MAX_BACKENDS];
 };
 
 /* told_sink.c */
 extern const struct kv_index_sink told_sink_ops;
-int told_sink_open(struct told_sink *s, struct dataplane *dp);
+/* tie_bytes: of memory for ties. */
+int told_sink_open(struct told_sink *s, struct dataplane *dp, size_t tie_bytes);
 void told_sink_close(struct told_sink *s);
 void told_sink_turn(void *sink, struct kv_index *ix);
 /* From another thread: what that backend holds is to be told anew. */
 void told_sink_retell(struct told_sink *s, __u32 backend);
+/* From another thread: takes them over. */
+void told_sink_tie(struct told_sink *s, struct told_ties *ties);
 /* What has been told until now counts as learned. */
 void told_sink_void(struct kv_backend *backend);
 

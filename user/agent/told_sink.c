@@ -5,6 +5,7 @@
  */
 #include <bpf/bpf.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -51,6 +52,17 @@ static void add(struct told_sink *s, __u64 key, __u32 backend, bool gone, __u32 
 	t->hash[t->n++] = key;
 }
 
+/* The block's own key, and the texts that end with it. */
+static void tell(struct told_sink *s, __u64 key, __u32 backend, bool gone, __u32 tier)
+{
+	uint64_t text;
+	uint32_t at = 0;
+
+	add(s, key, backend, gone, tier);
+	while (kv_ties_next(s->ties, key, &at, &text))
+		add(s, text, backend, gone, tier);
+}
+
 /* ---- the index's ---- */
 
 static void on_told(void *ctx, uint64_t key, uint32_t depth, uint32_t backend, uint32_t weight)
@@ -58,14 +70,14 @@ static void on_told(void *ctx, uint64_t key, uint32_t depth, uint32_t backend, u
 	struct told *t = ctx;
 
 	(void)depth;
-	add(&t->sink, key, backend, false, KV_TIERS - weight);
+	tell(&t->sink, key, backend, false, KV_TIERS - weight);
 }
 
 static void on_gone(void *ctx, uint64_t key, uint32_t backend)
 {
 	struct told *t = ctx;
 
-	add(&t->sink, key, backend, true, 0);
+	tell(&t->sink, key, backend, true, 0);
 }
 
 /* The epoch forgets in one step, what was learned as well. */
@@ -126,11 +138,48 @@ static void retell(struct told_sink *s, struct kv_index *ix)
 	}
 }
 
+/* What is held already is told of the text now. */
+static void tie(struct told_sink *s, struct kv_index *ix, __u64 token, __u64 text)
+{
+	uint32_t weight;
+
+	if (!kv_ties_add(s->ties, token, text))
+		return;
+	for (__u32 id = 0; id < s->max_backends; id++) {
+		if (kv_read_once(s->backends[id].told) == KV_TOLD_OFF)
+			continue;
+		weight = kv_index_lookup(ix, id, token);
+		if (weight)
+			add(s, text, id, false, KV_TIERS - weight);
+	}
+}
+
+static void take_ties(struct told_sink *s, struct kv_index *ix)
+{
+	struct told_ties *ties = __atomic_exchange_n(&s->inbox, NULL, __ATOMIC_ACQUIRE), *next;
+
+	for (; ties; ties = next) {
+		for (__u32 i = 0; i < ties->n; i++)
+			tie(s, ix, ties->tie[i].token, ties->tie[i].text);
+		next = ties->next;
+		free(ties);
+	}
+}
+
+void told_sink_tie(struct told_sink *s, struct told_ties *ties)
+{
+	ties->next = __atomic_load_n(&s->inbox, __ATOMIC_RELAXED);
+	while (!__atomic_compare_exchange_n(&s->inbox, &ties->next, ties, false, __ATOMIC_RELEASE,
+					    __ATOMIC_RELAXED))
+		;
+}
+
 void told_sink_turn(void *ctx, struct kv_index *ix)
 {
 	struct told *t = ctx;
 	struct told_sink *s = &t->sink;
 
+	take_ties(s, ix);
 	flush(s);
 	if (__atomic_load_n(&s->any_retell, __ATOMIC_RELAXED))
 		retell(s, ix);
@@ -146,7 +195,7 @@ void told_sink_retell(struct told_sink *s, __u32 backend)
 
 /* ---- beginning and end ---- */
 
-int told_sink_open(struct told_sink *s, struct dataplane *dp)
+int told_sink_open(struct told_sink *s, struct dataplane *dp, size_t tie_bytes)
 {
 	size_t page = sysconf(_SC_PAGESIZE);
 
@@ -158,6 +207,12 @@ int told_sink_open(struct told_sink *s, struct dataplane *dp)
 		return -errno;
 	}
 	s->telling->n = 0; /* of an agent before */
+	s->ties = kv_ties_new(tie_bytes);
+	if (!s->ties) {
+		munmap(s->telling, s->telling_bytes);
+		s->telling = NULL;
+		return -ENOMEM;
+	}
 	s->backends = dp->backends;
 	s->max_backends = dp->max_backends;
 	s->program_fd = bpf_program__fd(dp->skel->progs.kv_agent_tell);
@@ -167,9 +222,16 @@ int told_sink_open(struct told_sink *s, struct dataplane *dp)
 
 void told_sink_close(struct told_sink *s)
 {
+	struct told_ties *ties;
+
 	if (!s->telling)
 		return;
 	munmap(s->telling, s->telling_bytes);
-	pthread_mutex_destroy(&s->mutex);
 	s->telling = NULL;
+	kv_ties_free(s->ties);
+	while ((ties = s->inbox)) {
+		s->inbox = ties->next;
+		free(ties);
+	}
+	pthread_mutex_destroy(&s->mutex);
 }

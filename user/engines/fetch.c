@@ -31,7 +31,7 @@ struct fetch {
 	struct kv_framing framing;
 	uint64_t bytes;
 	char text[REQUEST_MAX]; /* the request */
-	size_t len, sent;
+	size_t len, sent;	/* sent: the body that is posted counts behind it */
 	unsigned char first[5]; /* of the answer */
 	size_t n_first;
 };
@@ -212,13 +212,18 @@ static void on_writable(struct fetch *f)
 		end_with(f, by_errno(err));
 		return;
 	}
-	n = send(f->fd, f->text + f->sent, f->len - f->sent, MSG_NOSIGNAL);
+	if (f->sent < f->len)
+		n = send(f->fd, f->text + f->sent, f->len - f->sent,
+			 MSG_NOSIGNAL | (f->request.body_len ? MSG_MORE : 0));
+	else
+		n = send(f->fd, f->request.body + (f->sent - f->len),
+			 f->len + f->request.body_len - f->sent, MSG_NOSIGNAL);
 	if (n < 0 && errno != EAGAIN && errno != EINTR) {
 		end_with(f, by_errno(errno));
 		return;
 	}
 	f->sent += n > 0 ? n : 0;
-	if (f->sent == f->len)
+	if (f->sent == f->len + f->request.body_len)
 		watch(f, EV_READ);
 }
 
@@ -250,17 +255,22 @@ struct fetch *fetch_start(struct event_base *base, const struct kv_addr *to,
 {
 	struct timeval timeout = ms_timeval(request->timeout_ms);
 	struct fetch *f = calloc(1, sizeof(*f));
-	char host[KV_ADDR_TEXT];
+	char host[KV_ADDR_TEXT], content[96] = "";
 	int err;
 
 	if (!f)
 		return NULL;
 	f->request = *request;
 	kv_framing_init(&f->framing, false);
+	if (request->body)
+		snprintf(content, sizeof(content),
+			 "Content-Type: application/json\r\nContent-Length: %zu\r\n",
+			 request->body_len);
 	f->len = snprintf(f->text, sizeof(f->text),
-			  "GET %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: kvsteerd\r\nAccept: */*\r\n"
-			  "Connection: close\r\n\r\n",
-			  request->path, kv_addr_format(to, host, sizeof(host)));
+			  "%s %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: kvsteerd\r\nAccept: */*\r\n"
+			  "%sConnection: close\r\n\r\n",
+			  request->body ? "POST" : "GET", request->path,
+			  kv_addr_format(to, host, sizeof(host)), content);
 	if (f->len >= sizeof(f->text)) {
 		free(f);
 		return NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One GET to an engine: a connection of its own, a time for all of it, a limit of bytes. Never
- * more than that, whatever the other side sends or does not send.
+ * One GET or POST to an engine: a connection of its own, a time for all of it, a limit of bytes.
+ * Never more than that, whatever the other side sends or does not send.
  */
 #ifndef ENGINES_FETCH_H
 #define ENGINES_FETCH_H
@@ -31,7 +31,9 @@ struct fetch;
 struct fetch_request {
 	const char *path;
 	uint32_t timeout_ms;
-	size_t limit; /* bytes of the body */
+	size_t limit;	  /* bytes of the body */
+	const char *body; /* JSON to be posted, the caller's until the end; NULL: GET */
+	size_t body_len;
 	/* Each piece of the body; false: no more is wanted, the result is FETCH_TOO_LARGE. NULL:
 	 * passed over. */
 	bool (*data)(void *arg, const char *data, size_t n);

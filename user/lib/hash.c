@@ -8,6 +8,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "lib/body.h"
 #include "lib/hash.h"
 
 _Static_assert(KV_SECRET_SIZE == XXH_SECRET_DEFAULT_SIZE, "xxHash has another secret size");
@@ -49,6 +50,11 @@ uint64_t kv_seed(const struct kv_key *key)
 	if (key->domain == KVSTEER_TEXT)
 		seed += XXH3_64bits_withSeed("text", 4, 3);
 	return seed;
+}
+
+uint64_t kv_token_seed(uint64_t text_seed)
+{
+	return text_seed - XXH3_64bits_withSeed("text", 4, 3);
 }
 
 uint64_t kv_hash_local(const uint32_t *tokens, size_t n, const uint64_t *mm, size_t n_mm,

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "kvsteer.h"
+#include "lib/body.h"
 #include "lib/facts.h"
 #include "lib/rungs.h"
 #include "lib/text.h"
@@ -209,7 +210,8 @@ static uint32_t token_block(uint32_t block)
 }
 
 static int add_prompt(struct kv_json *json, const struct kv_value f[FIELDS], enum field prompt,
-		      const struct kvsteer_options *opts, struct kvsteer_prompt *ret_prompt)
+		      const struct kvsteer_options *opts, struct kvsteer_prompt *ret_prompt,
+		      struct kv_tap *tap)
 {
 	struct kv_text text;
 	struct kv_value value = f[prompt];
@@ -233,6 +235,8 @@ static int add_prompt(struct kv_json *json, const struct kv_value f[FIELDS], enu
 	err = kv_text_init(&text, json, block * sizeof(uint32_t), seed);
 	if (err)
 		return fail(ret_prompt, err, "out of memory");
+	if (ret_prompt->domain == KVSTEER_TEXT)
+		text.tap = tap;
 	if (chat)
 		add_chat(&text, f, prompt);
 	else if (ret_prompt->domain == KVSTEER_TOKENS)
@@ -282,14 +286,10 @@ void kv_body_facts(const void *body, size_t len, struct kv_facts *ret)
 	kv_json_close(&json);
 }
 
-int kvsteer_body(const char *path, const void *body, size_t len, const struct kvsteer_options *opts,
-		 struct kvsteer_prompt *ret_prompt)
-{
-	return kv_body(path, body, len, opts, ret_prompt, NULL);
-}
-
-int kv_body(const char *path, const void *body, size_t len, const struct kvsteer_options *opts,
-	    struct kvsteer_prompt *ret_prompt, struct kv_facts *ret_facts)
+/* facts, tap: NULL where nobody wants them. */
+static int read_body(const char *path, const void *body, size_t len,
+		     const struct kvsteer_options *opts, struct kvsteer_prompt *ret_prompt,
+		     struct kv_facts *ret_facts, struct kv_tap *tap)
 {
 	static const struct kvsteer_options defaults;
 	const struct endpoint *endpoint = endpoint_of(path);
@@ -323,12 +323,30 @@ int kv_body(const char *path, const void *body, size_t len, const struct kvsteer
 	for (unsigned int i = 0; i < endpoint->n; i++) {
 		if (kv_json_type(f[endpoint->prompt[i]]) <= KV_JSON_NULL)
 			continue;
-		err = add_prompt(&json, f, endpoint->prompt[i], opts, ret_prompt);
+		err = add_prompt(&json, f, endpoint->prompt[i], opts, ret_prompt, tap);
 		break;
 	}
 out:
 	kv_json_close(&json);
 	return err;
+}
+
+int kvsteer_body(const char *path, const void *body, size_t len, const struct kvsteer_options *opts,
+		 struct kvsteer_prompt *ret_prompt)
+{
+	return read_body(path, body, len, opts, ret_prompt, NULL, NULL);
+}
+
+int kv_body(const char *path, const void *body, size_t len, const struct kvsteer_options *opts,
+	    struct kvsteer_prompt *ret_prompt, struct kv_facts *ret_facts)
+{
+	return read_body(path, body, len, opts, ret_prompt, ret_facts, NULL);
+}
+
+int kv_body_text(const char *path, const void *body, size_t len, const struct kvsteer_options *opts,
+		 struct kvsteer_prompt *ret_prompt, struct kv_tap *tap)
+{
+	return read_body(path, body, len, opts, ret_prompt, NULL, tap);
 }
 
 int kvsteer_tokens(const uint32_t *ids, size_t n, uint32_t block,

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "lib/text.h"
 
 int kv_text_init(struct kv_text *text, struct kv_json *json, size_t block, uint64_t seed)
 {
+	text->tap = NULL;
 	text->json = json;
 	text->n_out = 0;
 	text->n_boundaries = 0;
@@ -26,10 +29,30 @@ void kv_text_fail(struct kv_text *text, int err, const char *reason)
 	text->reason = reason;
 }
 
+static int keep(struct kv_tap *tap, const char *data, size_t len)
+{
+	if (!tap)
+		return 0;
+	if (tap->len + len > tap->size) {
+		size_t size = 2 * tap->size + len;
+		char *more = realloc(tap->data, size);
+
+		if (!more)
+			return -ENOMEM;
+		tap->data = more;
+		tap->size = size;
+	}
+	memcpy(tap->data + tap->len, data, len);
+	tap->len += len;
+	return 0;
+}
+
 void kv_text_flush(struct kv_text *text)
 {
 	int err = text->err ? 0 : kv_chain_add(&text->chain, text->out, text->n_out);
 
+	if (!err && !text->err)
+		err = keep(text->tap, text->out, text->n_out);
 	if (err)
 		kv_text_fail(text, err, "out of memory");
 	text->n_out = 0;

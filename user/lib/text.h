@@ -31,7 +31,14 @@ enum kv_mark {
 	KV_MARK_SCALAR = 0xff, /* number as sent, true, false, null */
 };
 
+/* Keeps what is hashed. */
+struct kv_tap {
+	char *data;
+	size_t len, size;
+};
+
 struct kv_text {
+	struct kv_tap *tap; /* NULL: nobody wants it */
 	struct kv_json *json;
 	struct kv_chain chain;
 	char out[8192]; /* on its way to the chain */

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Texts tied to token blocks: how many tokens a text covers, and the table of ties. */
+#include "check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "events/align.h"
+#include "events/tie.h"
+#include "kvsteer.h"
+#include "lib/body.h"
+
+#define N(a) (sizeof(a) / sizeof(*(a)))
+#define TEXT "\xf8"
+#define ROLE "\xf6"
+
+static struct kv_align a;
+
+static void align(const char *canonical, const char *const *tokens, uint32_t n)
+{
+	struct kv_align_token t[64];
+
+	kv_align_exit(&a);
+	for (uint32_t i = 0; i < n; i++)
+		t[i] = (struct kv_align_token){tokens[i], strlen(tokens[i])};
+	CHECK_EQ(kv_align_init(&a, canonical, strlen(canonical), t, n), 0);
+}
+
+/* Of the canonical text up to the end of this. */
+static uint32_t covers(const char *canonical, const char *upto)
+{
+	return kv_align_tokens(&a, strstr(canonical, upto) + strlen(upto) - canonical);
+}
+
+static void alignments(void)
+{
+	TEST("byte-level vocabulary: whole tokens within the text, the template's own before it")
+	{
+		static const char text[] =
+			ROLE "system" TEXT "Be kind." ROLE "user" TEXT "Caf\xc3\xa9 noir?";
+		static const char *const tokens[] = {
+			"<s>",		"system",   "\xc4\x8a", "Be",
+			"\xc4\xa0kind", ".",	    "</s>",	"<s>",
+			"user",		"\xc4\x8a", "Caf",	"\xc3\x83\xc2\xa9",
+			"\xc4\xa0no",	"ir",	    "?",	"</s>"};
+
+		align(text, tokens, N(tokens));
+		CHECK_EQ(kv_align_tokens(&a, 0), 0);
+		CHECK_EQ(covers(text, "system"), 0);
+		CHECK_EQ(covers(text, "Be"), 4);
+		CHECK_EQ(covers(text, "Be k"), 4); /* not whole */
+		CHECK_EQ(covers(text, "Be kind"), 5);
+		CHECK_EQ(covers(text, "kind."), 6);
+		CHECK_EQ(covers(text, "user"), 6); /* what is between belongs to the template */
+		CHECK_EQ(covers(text, "Caf"), 11);
+		CHECK_EQ(covers(text, "Caf\xc3"), 11);
+		CHECK_EQ(covers(text, "Caf\xc3\xa9"), 12);
+		CHECK_EQ(covers(text, "noir?"), 15);
+		CHECK_EQ(kv_align_tokens(&a, sizeof(text)), KV_ALIGN_UNKNOWN);
+	}
+
+	TEST("SentencePiece vocabulary, bytes without a word, a template that trims")
+	{
+		static const char text[] = ROLE "user" TEXT "  Hi \xf0\x9f\x98\x80 you\n";
+		static const char *const tokens[] = {"<s>",    "\xe2\x96\x81[",	  "INST",
+						     "]",      "\xe2\x96\x81Hi",  "\xe2\x96\x81",
+						     "<0xF0>", "<0x9F>",	  "<0x98>",
+						     "<0x80>", "\xe2\x96\x81you", "\xe2\x96\x81["};
+
+		align(text, tokens, N(tokens));
+		CHECK_EQ(covers(text, "Hi"), 5);
+		CHECK_EQ(covers(text, "Hi "), 6);
+		CHECK_EQ(covers(text, "\xf0\x9f\x98\x80"), 10);
+		CHECK_EQ(covers(text, "you\n"), 11);
+	}
+
+	TEST("a text that the template has changed: nothing is said from there on")
+	{
+		static const char text[] = TEXT "first" TEXT "gone" TEXT "last";
+		static const char *const tokens[] = {"first", "last"};
+
+		align(text, tokens, N(tokens));
+		CHECK_EQ(covers(text, "first"), 1);
+		CHECK_EQ(covers(text, "gone"), KV_ALIGN_UNKNOWN);
+		CHECK_EQ(covers(text, "last"), KV_ALIGN_UNKNOWN);
+		align(text, NULL, 0);
+		CHECK_EQ(covers(text, "first"), KV_ALIGN_UNKNOWN);
+	}
+
+	TEST("texts that are one in the other are found in their order")
+	{
+		static const char text[] = TEXT "a" TEXT "aa" TEXT "" TEXT "a";
+		static const char *const tokens[] = {"x", "a", "y", "a", "a", "z", "a"};
+
+		align(text, tokens, N(tokens));
+		CHECK_EQ(kv_align_tokens(&a, 2), 2);
+		CHECK_EQ(kv_align_tokens(&a, 4), 4);
+		CHECK_EQ(kv_align_tokens(&a, 5), 5);
+		CHECK_EQ(kv_align_tokens(&a, sizeof(text) - 1), 7);
+	}
+}
+
+static void bodies(void)
+{
+	static const char body[] =
+		"{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"h\\u00e9\"}]}";
+	struct kvsteer_options options = {.model = "m"};
+	struct kvsteer_prompt prompt, tokens;
+	struct kv_tap tap = {};
+	uint32_t ids[16] = {1};
+
+	TEST("the canonical text is what is hashed; the token domain's seed follows from the "
+	     "text's")
+	{
+		CHECK_EQ(kv_body_text(NULL, body, sizeof(body) - 1, NULL, &prompt, &tap), 0);
+		CHECK(tap.len == 9 && !memcmp(tap.data, ROLE "user" TEXT "h\xc3\xa9", 9));
+		CHECK_EQ(kvsteer_tokens(ids, 16, 16, &options, &tokens), 0);
+		CHECK_EQ(kv_token_seed(prompt.seed), tokens.seed);
+	}
+	free(tap.data);
+}
+
+static unsigned int texts(const struct kv_ties *t, uint64_t token)
+{
+	uint32_t at = 0;
+	uint64_t text;
+	unsigned int n = 0;
+
+	while (kv_ties_next(t, token, &at, &text))
+		n++;
+	return n;
+}
+
+static void table(void)
+{
+	struct kv_ties *t = kv_ties_new(32 * 100);
+
+	TEST("ties: several texts of one block, each once; the oldest make room")
+	{
+		CHECK(kv_ties_add(t, 1, 10));
+		CHECK(kv_ties_add(t, 1, 11));
+		CHECK(!kv_ties_add(t, 1, 10));
+		CHECK(kv_ties_add(t, 2, 10));
+		CHECK_EQ(texts(t, 1), 2);
+		CHECK_EQ(texts(t, 2), 1);
+		CHECK_EQ(texts(t, 3), 0);
+		for (uint64_t i = 0; i < 97; i++)
+			CHECK(kv_ties_add(t, 100 + i % 5, i));
+		CHECK_EQ(texts(t, 1), 2);
+		CHECK_EQ(kv_ties_count(t), 100);
+		for (uint64_t i = 0; i < 1000; i++)
+			CHECK(kv_ties_add(t, 1000 + i, i));
+		CHECK_EQ(kv_ties_count(t), 100);
+		CHECK_EQ(texts(t, 1), 0);
+		CHECK_EQ(texts(t, 1899), 0);
+		CHECK_EQ(texts(t, 1900), 1);
+		CHECK_EQ(texts(t, 1999), 1);
+	}
+	kv_ties_free(t);
+}
+
+int main(void)
+{
+	alignments();
+	kv_align_exit(&a);
+	bodies();
+	table();
+	return check_done();
+}

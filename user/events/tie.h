@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Prefixes of text tied to the token blocks that they end with: what engines say of a block holds
+ * for the text as well. A ring of fixed size: the oldest ties make room. Not thread-safe.
+ */
+#ifndef KVSTEER_EVENTS_TIE_H
+#define KVSTEER_EVENTS_TIE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct kv_ties;
+
+/* NULL: no memory. Memory is used as ties come, up to max_bytes. */
+struct kv_ties *kv_ties_new(size_t max_bytes);
+void kv_ties_free(struct kv_ties *t);
+
+/* False: it is there already. */
+bool kv_ties_add(struct kv_ties *t, uint64_t token_key, uint64_t text_key);
+
+/* Text keys of a token key, one after the other: begin with *at = 0; false: no more. */
+bool kv_ties_next(const struct kv_ties *t, uint64_t token_key, uint32_t *at, uint64_t *ret_text);
+uint32_t kv_ties_count(const struct kv_ties *t);
+
+#endif
