@@ -7,7 +7,7 @@ set -euo pipefail
 usage() {
 	cat <<'TEXT'
 usage: tools/vllm.sh [CHECK…]          all checks, or some of:
-                       answers aborts idle chats predict reset restart
+                       answers aborts idle chats predict belief restart
        tools/vllm.sh --exec COMMAND…   the same hosts, and one command on the client
        tools/vllm.sh --install         only installs
 Installs into .output/vllm first: about 7 GB from PyPI, 6 to 15 minutes, once; an interrupted
@@ -29,7 +29,7 @@ blocks=1000
 capacity=$((blocks * block / 4))
 rate=2000
 gateway=10.71.1.1:8000
-all_checks=(answers aborts idle chats predict reset restart)
+all_checks=(answers aborts idle chats predict belief restart)
 
 die() {
 	echo "vllm: $*" >&2
@@ -169,15 +169,17 @@ check_predict() {
 	gateway price $((blocks * block)) && check predict tokens
 }
 
-check_reset() { gateway price && check reset; }
+check_belief() { gateway price && check belief; }
 
 check_restart() {
-	gateway price
+	gateway round-robin
+	local checking pid
 	check restart "$work/mark" &
-	local checking=$!
+	checking=$!
 	sleep 20
 	echo killed >"$work/mark"
-	kill -KILL "$(<"$work/engine-2.pid")"
+	pid=$(<"$work/engine-2.pid")
+	{ kill -KILL "$pid" && wait "$pid"; } 2>/dev/null || true
 	sleep 10
 	engine 2
 	engines_ready
