@@ -70,7 +70,7 @@ yyjson_mut_val *backend_json(yyjson_mut_doc *doc, const struct view *view, __u32
 void backend_table(const struct view *view, __u32 service, FILE *f, const char *indent)
 {
 	struct table t = {.columns = "BACKEND ADDRESS STATE >WAIT LOAD >RUNNING >REQUESTS SHARE "
-				     ">HITS >IDLE >LENT >FAILED"};
+				     ">HITS >IDLE >LENT >FAILED TOLD"};
 	char name[KV_NAME_LEN], text[TABLE_TEXT], number[TABLE_TEXT];
 	struct view_totals totals;
 	double longest = 0;
@@ -100,6 +100,7 @@ void backend_table(const struct view *view, __u32 service, FILE *f, const char *
 		table_add(&t, "%u", view->pool[i].idle);
 		table_add(&t, "%u", view->pool[i].lent);
 		table_add(&t, "%s", short_number(b->failures, number));
+		table_add(&t, "%s", b->told ? view_told(b->told) : "-");
 	}
 	table_print(&t, f, indent);
 }
