@@ -61,7 +61,7 @@ SKEL     := $(OUT)/kvsteer.skel.h
 BINS     := $(if $(wildcard user/agent/main.c),$(B)/kvsteerd) $(if $(wildcard user/cli/main.c),$(B)/kvsteer) \
 	    $(addprefix $(B)/kv-,$(TOOLS)) $(if $(wildcard tests/impair/main.c),$(B)/kv-impair)
 
-.PHONY: all setup demo test soak test-vllm test-fresh test-kernels check coverage bench bench-events bench-steering install uninstall clean help units fuzzers progs style format
+.PHONY: all setup demo test soak test-vllm test-fresh test-kernels test-systemd check coverage bench bench-events bench-steering install uninstall clean help units fuzzers progs style format
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -212,6 +212,11 @@ test-fresh:
 test-kernels: all
 	$(Q)tools/setup.sh kernels
 	$(Q)tools/kernels.sh
+
+## test-systemd: the units under Debian's systemd, in qemu (3 minutes)
+test-systemd: all
+	$(Q)tools/setup.sh kernels
+	$(Q)tools/systemd.sh
 
 ## coverage: which lines of the parsers do the tests' inputs run? at least 95 % of each
 coverage:

@@ -25,6 +25,9 @@ die() {
 	exit 2
 }
 
+# shellcheck source=tools/machine.sh
+. tools/machine.sh
+
 case ${1:-} in -h | --help) usage && exit 0 ;; esac
 [ $# -gt 0 ] || set -- 6.1 6.12
 for v in "$@"; do
@@ -32,40 +35,6 @@ for v in "$@"; do
 done
 [ "$(uname -m)" = x86_64 ] || die "only knows the kernels of x86_64"
 command -v qemu-system-x86_64 >/dev/null || die "qemu-system-x86_64 is missing: apt install qemu-system-x86"
-
-# fetch PACKAGE VERSION DIRECTORY PATTERN…: those files of a Debian package, not installed.
-fetch() {
-	local to=$3
-	[ ! -e "$to/.complete" ] || return 0
-	echo "kernels: fetching $1 $2 from Debian"
-	rm -rf "$to" "$out/deb" && mkdir -p "$out/deb" "$to"
-	(cd "$out/deb" && apt-get -o APT::Sandbox::User=root download -qq "$1=$2")
-	shift 3
-	dpkg --fsys-tarfile "$out"/deb/*.deb | tar -x -C "$to" --wildcards "$@"
-	rm -r "$out/deb"
-	touch "$to/.complete"
-}
-
-# newest VERSION: the newest signed cloud kernel of it: "PACKAGE VERSION". Also from releases that are
-# pinned so low that apt has no candidate: nothing is installed.
-newest() {
-	apt-cache pkgnames "linux-image-$1." | grep -E "^linux-image-${1//./\\.}\.[0-9].*-cloud-amd64$" |
-		xargs -r apt-cache madison | awk -F ' *[|] *' '/Packages$/ {print $2, $1}' |
-		sort -V | awk 'END {if (NR) print $2, $1}'
-}
-
-# libraries FILE DIRECTORY: copies those that it needs.
-libraries() {
-	ldd "$1" | sed -n 's:^[^/]*\(/[^ ]*\).*:\1:p' | while read -r lib; do
-		[ -e "$2$lib" ] || install -D "$lib" "$2$lib"
-	done
-}
-
-# program FILE DIRECTORY: copies it and the libraries it needs.
-program() {
-	install -D "$1" "$2/bin/$(basename "$1")"
-	libraries "$1" "$2"
-}
 
 # Debian's, whatever else is in PATH.
 python=$(PATH=/usr/bin:/bin command -v python3) || die "python3 is missing: apt install python3"
@@ -86,22 +55,6 @@ for m in list(sys.modules.values()):
 	done
 }
 
-# depends MODULE-FILE: names of modules that it needs
-depends() {
-	xz -dcf "$1" | tr '\0' '\n' | sed -n 's/^depends=//p' | tr ',' '\n'
-}
-
-# module KERNEL-FILES NAME DIRECTORY: copies it behind those it needs; modules/order says in what order
-module() {
-	local file m
-	! grep -qsx "$2.ko" "$3/modules/order" || return 0
-	file=$(find "$1" -name "$2.ko*")
-	[ -n "$file" ] || die "$1 has no module $2"
-	for m in $(depends "$file"); do module "$1" "$m" "$3"; done
-	xz -dcf "$file" >"$3/modules/$2.ko"
-	echo "$2.ko" >>"$3/modules/order"
-}
-
 # initramfs KERNEL-FILES RELEASE: builds $out/RELEASE.cpio
 initramfs() {
 	local tree=$out/tree m
@@ -116,14 +69,8 @@ initramfs() {
 	done
 	python_tree $tree
 	for m in $modules; do module "$1" "$m" $tree; done
-	(cd $tree && find . | "$busybox" cpio -o -H newc --quiet) >"$out/$2.cpio"
+	archive $tree "$out/$2.cpio"
 	rm -r $tree
-}
-
-boot() { # KERNEL-FILES RELEASE LOG
-	timeout "$limit" qemu-system-x86_64 -accel tcg -cpu max -m 1536 -smp 1 -nographic -no-reboot \
-		-nodefaults -serial stdio -kernel "$1/boot/vmlinuz-$2" -initrd "$out/$2.cpio" \
-		-append "console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off" </dev/null >"$3" 2>&1
 }
 
 # summary RELEASE LOG: one line from the machine's own.
@@ -150,20 +97,17 @@ mkdir -p $out
 echo "kernels: building"
 make --no-print-directory all .output/tools/kernels/load.o .output/tools/kernels/run.o
 gcc .output/tools/kernels/load.o .output/tools/kernels/run.o -lbpf -o $out/load
-busybox_version=$(apt-cache policy busybox-static | awk '/Candidate:/ {print $2}')
-fetch busybox-static "$busybox_version" $out/busybox '*/bin/busybox'
-busybox=$PWD/$(find $out/busybox -name busybox -type f)
+fetch_busybox
 
 modules="sch_ingress cls_bpf veth bridge 8021q bonding"
 failed=0 releases=() pids=()
 for v in "$@"; do
 	read -r package version < <(newest "$v") || die "apt knows no cloud kernel $v: add Debian's source and apt update"
 	release=${package#linux-image-}
-	fetch "$package" "$version" "$out/$release" '*/vmlinuz-*' '*/kernel/net/*.ko*' \
-		'*/kernel/drivers/net/veth.ko*' '*/kernel/drivers/net/bonding/*.ko*'
+	kernel "$package" "$version"
 	initramfs "$out/$release" "$release"
 	releases+=("$release")
-	boot "$out/$release" "$release" "$out/$v.log" &
+	boot "$out/$release" "$release" "$out/$release.cpio" "$limit" 1536 loglevel=4 >"$out/$v.log" &
 	pids+=($!)
 done
 echo "kernels: booted ${releases[*]}: some minutes"
