@@ -5,6 +5,7 @@
  *	kv_ingress	tc ingress of every interface of the gateway
  *	kv_egress	tc egress of the same
  *	kv_agent_call	the agent's way into the same steering code (BPF_PROG_RUN)
+ *	kv_agent_entry	the agent's way to a client's entry (BPF_PROG_TEST_RUN)
  *	kv_home_exists	asks whether the kernel still has a socket of a tuple (BPF_PROG_TEST_RUN)
  *
  * One packet's way: packet.bpf.h reads it; a connection of ours is a client's (its local side is a
@@ -21,6 +22,7 @@
 #include "lib/relay.bpf.h"
 #include "lib/icmp.bpf.h"
 #include "lib/call.bpf.h"
+#include "lib/entry.bpf.h"
 
 char _license[] SEC("license") = "Dual BSD/GPL";
 

@@ -50,6 +50,7 @@ KV_MAP(kv_sessions, BPF_MAP_TYPE_LRU_HASH, 1, __u64, struct kv_session, 0);
 KV_MAP(kv_counters, BPF_MAP_TYPE_PERCPU_ARRAY, KV_CNT_MAX, __u32, __u64, 0);
 KV_MAP(kv_agent_counters, BPF_MAP_TYPE_ARRAY, KV_CNT_MAX, __u32, __u64, BPF_F_MMAPABLE);
 KV_MAP(kv_call, BPF_MAP_TYPE_ARRAY, 1, __u32, struct kv_call, BPF_F_MMAPABLE);
+KV_MAP(kv_entry_call, BPF_MAP_TYPE_ARRAY, 1, __u32, struct kv_entry_call, BPF_F_MMAPABLE);
 KV_MAP(kv_telling, BPF_MAP_TYPE_ARRAY, 1, __u32, struct kv_telling, BPF_F_MMAPABLE);
 KV_MAP(kv_names, BPF_MAP_TYPE_ARRAY, 1, __u32, struct kv_names, 0);
 

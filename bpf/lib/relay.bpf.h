@@ -64,6 +64,7 @@ KV_INLINE void kv_relay_lend(struct kv_client *c, const struct kv_packet *p, str
 	pair->offered = 0;
 	pair->seen |= KV_SEEN_RESPONSE;
 	c->state = KV_CLIENT_LENT;
+	c->hold = 0;
 	/* Before the lock is released: the next segment of this upstream must not go home. */
 	kv_write_once(u->state, KV_UP_LENT);
 }

@@ -359,7 +359,7 @@ struct kv_client {
 	__u32 path;    /* KV_PATH_* */
 	__u32 service;
 	__u32 handed; /* wire position up to which bytes were handed to the home socket; 0: none */
-	__u32 zero;
+	__u32 hold;   /* the agent's request that has it, in state AGENT; 0: none */
 	__u64 last_ns;
 	struct kv_pair pair;
 };
@@ -385,6 +385,41 @@ struct kv_event {
 };
 
 /* ---- agent to kernel ----------------------------------------------------------------- */
+
+enum kv_entry_op {
+	KV_ENTRY_BUSY = 1, /* a request is about to be read: state AGENT, held */
+	KV_ENTRY_OFFER,	   /* its response is that of slot and gen, and may be lent if offered */
+	KV_ENTRY_HOME,	   /* its response is through: between requests again */
+	KV_ENTRY_END,	   /* the pair of slot and gen is over */
+};
+
+enum kv_entry_result {
+	KV_ENTRY_DONE,
+	KV_ENTRY_NONE,	 /* there is no entry, or it is another request's */
+	KV_ENTRY_IS_LENT /* or the kernel has ended its pair, and the client is to be closed */
+};
+
+/* The one value of map kv_entry_call: written by the agent, then its program kv_agent_entry runs.
+ */
+struct kv_entry_call {
+	__u32 op;
+	__u32 result;
+	struct kv_tuple key;
+	__u32 hold;	 /* the request's so far; BUSY: 0 for a first one */
+	__u32 next_hold; /* BUSY */
+	__u32 service;	 /* BUSY */
+	__u32 slot;	 /* OFFER, END */
+	__u32 gen;
+	__u8 offered;	   /* OFFER */
+	__u8 head_request; /* OFFER */
+	__u8 again; /* END: the request may be served again if nothing of it was acknowledged */
+	__u8 zero[5];
+	__u64 now_ns; /* BUSY */
+	/* END, out: the pair that is over, and the state that its client has now */
+	__u32 state;
+	__u32 zero2;
+	struct kv_pair pair;
+};
 
 enum kv_call_op {
 	KV_CALL_DECIDE = 1,	 /* query → choice, charged and learned */

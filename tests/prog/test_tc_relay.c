@@ -56,6 +56,7 @@ static void relay(__u32 offered)
 	c.pair.slot = SLOT(0);
 	c.pair.gen = ++u->gen;
 	c.pair.offered = offered;
+	c.hold = 1;
 	kv_framing_init(&c.pair.response, false);
 	gw.backends[BACKEND].idle[0] &= ~BIT(0);
 	u->client = flow.c.key;
@@ -116,6 +117,7 @@ static void test_lent_in_flight(void)
 	BACKEND_SAYS(0, TEN TEN TEN, 30);
 	COUNTED(N(lends_midflight, 1), TO_CLIENT_N(1, 30));
 	CHECK_EQ(client_entry().state, KV_CLIENT_LENT);
+	CHECK_EQ(client_entry().hold, 0); /* it is the agent's no longer */
 	CHECK_EQ(slot(0)->state, KV_UP_LENT);
 	CHECK_EQ(gw.backends[BACKEND].answers, 0); /* the agent has seen it */
 	CLIENT_ACKS(0);

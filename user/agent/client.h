@@ -33,7 +33,6 @@ enum client_phase {
 /* A request in hand. */
 struct request {
 	struct kv_request head;
-	struct entry_copy entry;
 	struct kv_dispatch dispatch;
 	struct kv_framing body;	    /* chunked: where it ends */
 	struct kv_framing response; /* where that ends */
@@ -60,6 +59,7 @@ struct client {
 	int fd;
 	__u32 service;
 	struct kv_tuple key;
+	__u32 hold; /* of its entry, for the request in hand */
 	struct address *address;
 	enum client_phase phase;
 	bool read_on;	   /* read event is in the loop */

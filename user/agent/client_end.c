@@ -25,19 +25,14 @@ static __u8 tcp_state(int fd)
 
 /* Ends what is in hand for a connection that has ended or is about to. The entry was made busy for
  * it. If its socket had gone by then, that was another connection's entry, of the same tuple, which
- * would wait for us for ever. Else the entry ends with it and nothing is written: from the moment
- * the socket is closed another connection may have the tuple, and be lent between our reading the
- * entry and our writing it. */
+ * would wait for us for ever. Else the entry ends with it. */
 void client_give_up(struct client *c, bool gone)
 {
-	struct entry_copy made;
 	bool busy = c->request != NULL && gone;
 
-	if (busy)
-		made = c->request->entry;
 	client_drop_request(c, true);
 	if (busy)
-		entry_set_home(&c->agent->dp, &made);
+		entry_set_home(&c->agent->dp, &c->key, c->hold);
 }
 
 static void client_end(struct client *c, bool reset)

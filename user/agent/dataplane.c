@@ -160,6 +160,8 @@ int dataplane_load(struct dataplane *dp, const struct kv_config *config)
 	dp->ingress_fd = bpf_program__fd(skel->progs.kv_ingress);
 	dp->egress_fd = bpf_program__fd(skel->progs.kv_egress);
 	dp->call_fd = bpf_program__fd(skel->progs.kv_agent_call);
+	dp->entry_fd = bpf_program__fd(skel->progs.kv_agent_entry);
+	dp->last_hold = kv_now_ns();
 	dp->home_exists_fd = bpf_program__fd(skel->progs.kv_home_exists);
 
 	err = map_memory(skel->maps.kv_services, &dp->services);
@@ -171,6 +173,8 @@ int dataplane_load(struct dataplane *dp, const struct kv_config *config)
 		err = map_memory(skel->maps.kv_dispatches, &dp->dispatches);
 	if (!err)
 		err = map_memory(skel->maps.kv_call, &dp->call);
+	if (!err)
+		err = map_memory(skel->maps.kv_entry_call, &dp->entry_call);
 	if (!err)
 		err = map_memory(skel->maps.kv_agent_counters, &dp->counters);
 	return err;
@@ -204,6 +208,7 @@ void dataplane_close(struct dataplane *dp)
 	unmap_memory(dp->skel->maps.kv_upstreams, dp->upstreams);
 	unmap_memory(dp->skel->maps.kv_dispatches, dp->dispatches);
 	unmap_memory(dp->skel->maps.kv_call, dp->call);
+	unmap_memory(dp->skel->maps.kv_entry_call, dp->entry_call);
 	unmap_memory(dp->skel->maps.kv_agent_counters, dp->counters);
 	kvsteer_bpf__destroy(dp->skel);
 	*dp = (struct dataplane){};

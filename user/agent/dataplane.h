@@ -21,6 +21,7 @@ struct dataplane {
 	struct kv_upstream *upstreams;
 	struct kv_dispatch *dispatches;
 	struct kv_call *call;
+	struct kv_entry_call *entry_call;
 	__u64 *counters;   /* the agent's own; readers add the kernel's */
 	__u64 no_upstream; /* the kernel's agent_no_upstream when looked at last */
 	/* maps reached by system calls */
@@ -33,7 +34,9 @@ struct dataplane {
 	int ingress_fd;
 	int egress_fd;
 	int call_fd;
+	int entry_fd;
 	int home_exists_fd;
+	__u32 last_hold;	      /* kv_client.hold: no other agent's */
 	bool taken_over;	      /* the maps are those of an agent before */
 	char pin[KV_CONFIG_PATH_LEN]; /* empty: not pinned */
 };

@@ -1,20 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include <bpf/bpf.h>
 #include <errno.h>
-#include <kvsteer/framing.h>
-#include <kvsteer/seq.h>
 
 #include "agent/entry.h"
+#include "common/log.h"
 
 int entry_read(struct dataplane *dp, const struct kv_tuple *key, struct kv_client *ret)
 {
 	return bpf_map_lookup_elem_flags(dp->clients_fd, key, ret, BPF_F_LOCK);
-}
-
-static int entry_write(struct dataplane *dp, const struct kv_tuple *key,
-		       const struct kv_client *entry)
-{
-	return bpf_map_update_elem(dp->clients_fd, key, entry, BPF_EXIST | BPF_F_LOCK);
 }
 
 enum entry_hold entry_hold(struct dataplane *dp, const struct kv_tuple *key, __u32 slot, __u32 gen,
@@ -29,102 +22,91 @@ enum entry_hold entry_hold(struct dataplane *dp, const struct kv_tuple *key, __u
 	return ret->state == KV_CLIENT_LENT ? ENTRY_LENT : ENTRY_MINE;
 }
 
-int entry_set_busy(struct dataplane *dp, const struct kv_tuple *key, __u32 service, __u64 now_ns,
-		   bool held, struct entry_copy *copy)
+/* dp->entry_call holds the operation but for these. */
+static enum kv_entry_result call(struct dataplane *dp, enum kv_entry_op op,
+				 const struct kv_tuple *key, __u32 hold)
 {
-	struct kv_client *entry = &copy->value;
+	char packet[16] = {}; /* the least that a test run takes is an Ethernet header */
+	LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = packet, .data_size_in = sizeof(packet));
 	int err;
 
-	if (entry_read(dp, key, entry)) {
-		*entry = (struct kv_client){
-			.state = KV_CLIENT_AGENT,
-			.key = *key,
-			.service = service,
-			.last_ns = now_ns,
-			.pair = {.slot = KV_NONE, .note = KV_NOTE_READING},
-		};
-		/* The kernel enters a client at its first lend: it may be first by now. */
-		err = bpf_map_update_elem(dp->clients_fd, key, entry, BPF_NOEXIST);
-		if (err != -EEXIST)
-			return err;
-		err = entry_read(dp, key, entry);
-		if (err)
-			return err;
-	}
-	if (entry->state == KV_CLIENT_LENT || (entry->state == KV_CLIENT_AGENT && !held))
-		return -EBUSY;
-	/* Where the kernel made the entry and then found no upstream, it is all zeros. */
-	entry->key = *key;
-	entry->service = service;
-	entry->state = KV_CLIENT_AGENT;
-	entry->pair.offered = 0;
-	entry->pair.note = KV_NOTE_READING;
-	entry->last_ns = now_ns;
-	return entry_write(dp, key, entry);
+	dp->entry_call->op = op;
+	dp->entry_call->key = *key;
+	dp->entry_call->hold = hold;
+	err = bpf_prog_test_run_opts(dp->entry_fd, &opts);
+	if (!err)
+		return dp->entry_call->result;
+	kv_err("kernel program kv_agent_entry, op %u: %s", op, strerror(-err));
+	return KV_ENTRY_NONE;
 }
 
-/* Is it still what this copy was read from? Takes over what the kernel has written since. */
-static int entry_look(struct dataplane *dp, struct entry_copy *copy)
+/* The kernel enters a client at its first lend, or with the first bytes that it hands home. */
+static int entry_make(struct dataplane *dp, const struct kv_tuple *key, __u32 service)
 {
-	const struct kv_client *was = &copy->value;
-	struct kv_client now;
-	int err = entry_read(dp, &was->key, &now);
+	struct kv_client entry = {
+		.state = KV_CLIENT_HOME,
+		.key = *key,
+		.service = service,
+		.pair = {.slot = KV_NONE},
+	};
+	int err = bpf_map_update_elem(dp->clients_fd, key, &entry, BPF_NOEXIST);
 
-	if (err)
-		return err;
-	if (now.state != KV_CLIENT_AGENT || now.pair.slot != was->pair.slot ||
-	    now.pair.gen != was->pair.gen || now.rx_bypass != was->rx_bypass ||
-	    now.tx_bypass != was->tx_bypass)
-		return -ESTALE;
-	copy->value = now;
+	return err == -EEXIST ? 0 : err;
+}
+
+static enum kv_entry_result busy(struct dataplane *dp, const struct kv_tuple *key, __u32 service,
+				 __u64 now_ns, __u32 hold)
+{
+	dp->entry_call->next_hold = ++dp->last_hold ?: ++dp->last_hold;
+	dp->entry_call->service = service;
+	dp->entry_call->now_ns = now_ns;
+	return call(dp, KV_ENTRY_BUSY, key, hold);
+}
+
+int entry_set_busy(struct dataplane *dp, const struct kv_tuple *key, __u32 service, __u64 now_ns,
+		   __u32 *hold)
+{
+	enum kv_entry_result result = busy(dp, key, service, now_ns, *hold);
+	int err;
+
+	if (result == KV_ENTRY_NONE) {
+		err = entry_make(dp, key, service);
+		if (err)
+			return err;
+		result = busy(dp, key, service, now_ns, *hold);
+	}
+	if (result == KV_ENTRY_NONE)
+		return -ENOENT;
+	if (result == KV_ENTRY_IS_LENT)
+		return -EBUSY;
+	*hold = dp->last_hold;
 	return 0;
 }
 
-int entry_offer(struct dataplane *dp, __u32 slot, __u32 gen, bool offered, bool head_request,
-		struct entry_copy *copy)
+int entry_offer(struct dataplane *dp, const struct kv_tuple *key, __u32 hold, __u32 slot, __u32 gen,
+		bool offered, bool head_request)
 {
-	struct kv_client *entry = &copy->value;
-	int err = entry_look(dp, copy);
-
-	if (err)
-		return err;
-	entry->pair.slot = slot;
-	entry->pair.gen = gen;
-	entry->pair.offered = offered;
-	entry->pair.note = offered ? KV_NOTE_NONE : KV_NOTE_RELAYED;
-	entry->pair.seen = 0;
-	kv_framing_init(&entry->pair.response, head_request);
-	return entry_write(dp, &entry->key, entry);
+	dp->entry_call->slot = slot;
+	dp->entry_call->gen = gen;
+	dp->entry_call->offered = offered;
+	dp->entry_call->head_request = head_request;
+	return call(dp, KV_ENTRY_OFFER, key, hold) == KV_ENTRY_DONE ? 0 : -ESTALE;
 }
 
-int entry_set_home(struct dataplane *dp, struct entry_copy *copy)
+int entry_set_home(struct dataplane *dp, const struct kv_tuple *key, __u32 hold)
 {
-	int err = entry_look(dp, copy);
-
-	if (err)
-		return err;
-	copy->value.state = KV_CLIENT_HOME;
-	copy->value.pair.offered = 0;
-	copy->value.pair.note = KV_NOTE_NONE;
-	return entry_write(dp, &copy->value.key, &copy->value);
+	return call(dp, KV_ENTRY_HOME, key, hold) == KV_ENTRY_DONE ? 0 : -ESTALE;
 }
 
 int entry_end_lent(struct dataplane *dp, const struct kv_tuple *key, __u32 slot, __u32 gen,
 		   bool again, struct kv_client *ret)
 {
-	const struct kv_pair *pair = &ret->pair;
-	__u32 resp;
-
-	if (entry_hold(dp, key, slot, gen, ret) != ENTRY_LENT)
+	dp->entry_call->slot = slot;
+	dp->entry_call->gen = gen;
+	dp->entry_call->again = again;
+	if (call(dp, KV_ENTRY_END, key, 0) != KV_ENTRY_DONE)
 		return -ENOENT;
-	/* As kv_pair_reset_at has it; but in a silence the client has acknowledged all that it has,
-	 * and its window may be less than it was. */
-	resp = again ? pair->resp_acked
-		     : kv_seq_min(pair->resp_sent, pair->resp_acked + pair->client_window);
-	again = again && pair->head_len && pair->req_acked == pair->req_start &&
-		!(pair->seen & KV_SEEN_RESPONSE);
-	ret->rx_bypass += pair->req_acked - pair->req_start;
-	ret->tx_bypass += resp - pair->resp_start;
-	ret->state = again ? KV_CLIENT_HOME : KV_CLIENT_AGENT;
-	return entry_write(dp, key, ret);
+	ret->pair = dp->entry_call->pair;
+	ret->state = dp->entry_call->state;
+	return 0;
 }

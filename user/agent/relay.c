@@ -94,7 +94,8 @@ void relay_start(struct client *c, struct upstream *up)
 	r->answered = false;
 	kv_framing_init(&r->response, r->head.is_head);
 	client_set_phase(c, CLIENT_RELAYING);
-	if (entry_offer(&agent->dp, up->slot, r->gen, r->offered, r->head.is_head, &r->entry))
+	if (entry_offer(&agent->dp, &c->key, c->hold, up->slot, r->gen, r->offered,
+			r->head.is_head))
 		r->offered = false;
 	relay_deadline(c);
 	client_watch(c, !c->eof);

@@ -159,7 +159,7 @@ void relay_finish(struct client *c)
 	if (r->response.flags & KV_FRAMING_CLOSE)
 		c->close_after = true;
 	if (mine && !more && !c->close_after && !c->eof && !agent->draining)
-		entry_set_home(&agent->dp, &r->entry);
+		entry_set_home(&agent->dp, &c->key, c->hold);
 	/* Only now the response's last bytes may go: a client that answers them with its next
 	 * request finds its entry HOME. Until then they are unsent, and so the kernel does not
 	 * lend. */

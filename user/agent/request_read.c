@@ -231,14 +231,13 @@ void request_read(struct client *c)
 	request_advance(c);
 }
 
-static void request_start(struct client *c, const struct entry_copy *entry)
+static void request_start(struct client *c)
 {
 	c->request = calloc(1, sizeof(*c->request));
 	if (!c->request) {
 		answer_unavailable(c, "out of memory");
 		return;
 	}
-	c->request->entry = *entry;
 	client_set_phase(c, CLIENT_READING);
 	request_time(c);
 	if (c->in.len)
@@ -246,15 +245,15 @@ static void request_start(struct client *c, const struct entry_copy *entry)
 }
 
 /* Takes the client's entry for a request. False: the client is dealt with otherwise. */
-static bool request_take(struct client *c, bool held, struct entry_copy *entry)
+static bool request_take(struct client *c)
 {
 	struct agent *agent = c->agent;
 	char byte;
 	int err;
 
-	err = entry_set_busy(&agent->dp, &c->key, c->service, kv_now_ns(), held, entry);
+	err = entry_set_busy(&agent->dp, &c->key, c->service, kv_now_ns(), &c->hold);
 	if (err == -E2BIG && sweep_make_room(agent))
-		err = entry_set_busy(&agent->dp, &c->key, c->service, kv_now_ns(), held, entry);
+		err = entry_set_busy(&agent->dp, &c->key, c->service, kv_now_ns(), &c->hold);
 	if (!err)
 		return true;
 	if (err != -EBUSY) {
@@ -273,25 +272,19 @@ static bool request_take(struct client *c, bool held, struct entry_copy *entry)
 
 void request_expect(struct client *c)
 {
-	struct entry_copy entry;
-
 	if (!restart_waits(c->agent) &&
-	    !entry_set_busy(&c->agent->dp, &c->key, c->service, kv_now_ns(), false, &entry))
-		request_start(c, &entry);
+	    !entry_set_busy(&c->agent->dp, &c->key, c->service, kv_now_ns(), &c->hold))
+		request_start(c);
 }
 
 void request_next(struct client *c)
 {
-	struct entry_copy entry;
-
-	if (request_take(c, true, &entry))
-		request_start(c, &entry);
+	if (request_take(c))
+		request_start(c);
 }
 
 void request_begin(struct client *c)
 {
-	struct entry_copy entry;
-
 	/* An event that ends this client may be waiting beside the bytes that came after it. */
 	events_consume(c->agent);
 	if (c->phase != CLIENT_IDLE)
@@ -300,9 +293,9 @@ void request_begin(struct client *c)
 		client_watch(c, false); /* the next agent reads it */
 		return;
 	}
-	if (!request_take(c, false, &entry))
+	if (!request_take(c))
 		return;
-	request_start(c, &entry);
+	request_start(c);
 	if (c->phase == CLIENT_READING)
 		request_read(c);
 }
