@@ -164,6 +164,10 @@ ejections() { [ "$(grep -c ': ejected (too many' "$KV_GW_LOG")" -ge "$1" ]; }
 	[ "$(post other "$hinted")" = 200 ]
 	[ "$(counter agent_models)" -ge 3 ]
 	[ "$(counter requests_no_model)" = 1 ]
+	# explain asks the agent who serves it
+	kvs -j explain <<<'{"model":"adapter","prompt":"some text"}' |
+		jq -e '.choice == "e3" and .lane == "agent" and ([.backends[] | .reason // empty] | unique) == ["it does not serve this model"]'
+	kvs explain <<<'{"model":"nobodys","prompt":"some text"}' 2>&1 | grep 'status 404: no engine serves its model'
 	killed 3
 	kv_engine 3
 	until_true 5 differ 1

@@ -162,7 +162,7 @@ static void agree(__u32 policy)
 		int err;
 
 		make(seed, policy, 1 + seed % 9);
-		err = steering_explain(&view, &query, &report);
+		err = steering_explain(&view, &query, NULL, &report);
 		if (err) {
 			CHECK_EQ(decided(), KV_NONE);
 			continue;
@@ -188,7 +188,7 @@ static void test_chance(__u32 policy)
 	srandom(1);
 	for (__u64 seed = 1; seed <= 20; seed++) {
 		make(seed, policy, 2 + seed % 5);
-		if (steering_explain(&view, &query, &report))
+		if (steering_explain(&view, &query, NULL, &report))
 			continue;
 		memset(times, 0, sizeof(times));
 		for (int i = 0; i < 4000; i++)
@@ -225,7 +225,7 @@ int main(void)
 	{
 		for (__u64 seed = 1; seed <= TRIES; seed++) {
 			make(seed, KV_POLICY_HASH, 1 + seed % 9);
-			if (steering_explain(&view, &query, &report))
+			if (steering_explain(&view, &query, NULL, &report))
 				continue;
 			if (report.rule != KV_POLICY_HASH)
 				continue;
@@ -239,7 +239,7 @@ int main(void)
 	TEST("a fleet too large to look at: by chance, holders among the candidates")
 	{
 		make(7, KV_POLICY_PRICE, MAX);
-		CHECK_EQ(steering_explain(&view, &query, &report), 0);
+		CHECK_EQ(steering_explain(&view, &query, NULL, &report), 0);
 		CHECK(report.sampled && report.chance && report.n < MAX && report.choice.best);
 		CHECK(of(report.choice.backend) && of(report.deepest) && of(report.second));
 	}

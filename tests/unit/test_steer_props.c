@@ -61,6 +61,18 @@ static void begin(__u64 seed, __u32 policy)
 	if (below(2))
 		for (__u32 i = 0; i < now.n; i++)
 			world.backends[i].rate = 250 << below(5);
+	for (__u32 i = 0; i < now.n; i++) {
+		struct kv_backend *b = &world.backends[i];
+
+		if (!below(4))
+			b->limit = 1 + below(6);
+		if (!below(8))
+			b->weight = 1 + below(1000);
+		if (!below(4)) {
+			b->foreign_requests = below(8);
+			b->foreign_tokens = below(4000);
+		}
+	}
 	/* another service's: may be known as a holder, must not be chosen */
 	world.backends[now.n].state = KV_BACKEND_UP;
 	world.backends[now.n].service = 1;
@@ -97,7 +109,23 @@ static void ask(void)
 
 static bool takes(__u32 id)
 {
-	return id < now.n && id != st.query.exclude && world.backends[id].state == KV_BACKEND_UP;
+	const struct kv_backend *b = &world.backends[id];
+
+	if (st.masked && !(st.mask[id / 64] >> (id & 63) & 1))
+		return false;
+	return id < now.n && id != st.query.exclude && b->state == KV_BACKEND_UP;
+}
+
+static bool at_limit(__u32 id)
+{
+	const struct kv_backend *b = &world.backends[id];
+
+	return b->limit && b->inflight_requests >= b->limit;
+}
+
+static double requests_at(__u32 id)
+{
+	return world.backends[id].inflight_requests + world.backends[id].foreign_requests;
 }
 
 static double wait_s(__u32 id)
@@ -107,7 +135,7 @@ static double wait_s(__u32 id)
 	double done = world.now > b->head_ns ? (world.now - b->head_ns) / 1e9 * rate : 0;
 
 	done = done < b->head_tokens ? done : b->head_tokens;
-	return tokens > done ? (tokens - done) / rate : 0;
+	return (b->foreign_tokens + (tokens > done ? tokens - done : 0)) / rate;
 }
 
 static double cost_s(__u32 id)
@@ -146,8 +174,8 @@ static void check_hash(__u32 chosen)
 	double requests = 1;
 
 	for (__u32 i = 0; i < st.n; i++)
-		requests += world.backends[st.candidate[i]].inflight_requests;
-	MUST(world.backends[chosen].inflight_requests < ceil(requests * 1.25 / st.n));
+		requests += requests_at(st.candidate[i]);
+	MUST(requests_at(chosen) < ceil(requests * 1.25 / st.n));
 }
 
 static void check_p2c(__u32 chosen)
@@ -158,24 +186,26 @@ static void check_p2c(__u32 chosen)
 		__u32 id = st.candidate[i];
 
 		worse += id != chosen && (wait_s(id) > wait_s(chosen) - NEARLY(chosen) ||
-					  world.backends[id].inflight_requests >=
-						  world.backends[chosen].inflight_requests);
+					  requests_at(id) >= requests_at(chosen));
 	}
 	MUST(st.n < 2 || worse);
 }
 
 static void check_choice(int err)
 {
-	__u32 able = 0, chosen = st.choice.backend;
+	__u32 able = 0, free = 0, chosen = st.choice.backend;
 
-	for (__u32 i = 0; i < now.n; i++)
+	for (__u32 i = 0; i < now.n; i++) {
 		able += takes(i);
+		free += takes(i) && !at_limit(i) && !world.backends[i].weight;
+	}
 	MUST((err == -ENOENT) == !able);
 	if (err) {
 		MUST(chosen == KV_NONE);
 		return;
 	}
 	MUST(takes(chosen));
+	MUST(!free || !at_limit(chosen));
 	MUST(st.choice.matched <= st.choice.best && st.choice.own <= st.need);
 	for (__u32 i = 0; i < st.n; i++)
 		MUST(takes(st.candidate[i]) && st.match[st.candidate[i]] <= st.choice.best);
@@ -254,6 +284,9 @@ static void dispatch(void)
 	int err;
 
 	ask();
+	st.masked = !below(6);
+	for (__u32 i = 0; i < KV_MAX_BACKENDS / 64; i++)
+		st.mask[i] = kv_mix(below(1u << 31) + i);
 	err = kv_steer_decide(&st);
 	first = st.choice;
 	check_choice(err);

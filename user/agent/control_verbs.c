@@ -7,7 +7,9 @@
 
 #include "agent/apply.h"
 #include "agent/control_call.h"
+#include "agent/follow.h"
 #include "agent/restart.h"
+#include "agent/service.h"
 #include "common/cleanup.h"
 
 static const char *call_text(struct call *call, const char *key)
@@ -111,6 +113,30 @@ static int verb_backend_remove(struct call *call)
 		    : -EINVAL;
 }
 
+/* Which backends would be asked for this model. */
+static int verb_serving(struct call *call)
+{
+	const char *service = call_text(call, "service");
+	const char *model = service ? call_text(call, "model") : NULL;
+	__u64 mask[KV_MAX_BACKENDS / 64] = {0};
+	yyjson_mut_val *list;
+	__u32 id;
+
+	if (!model)
+		return -EINVAL;
+	id = service_find(call->agent, service);
+	if (id == KV_NONE) {
+		snprintf(call->err, sizeof(call->err), "service \"%.80s\": there is none", service);
+		return -ENOENT;
+	}
+	following_serving(call->agent, id, model, strlen(model), mask);
+	list = yyjson_mut_obj_add_arr(call->doc, call->out, "backends");
+	for (__u32 i = 0; i < KV_MAX_BACKENDS; i++)
+		if (mask[i / 64] >> (i & 63) & 1)
+			yyjson_mut_arr_add_uint(call->doc, list, i);
+	return 0;
+}
+
 static int verb_apply(struct call *call)
 {
 	const char *text = call_text(call, "config");
@@ -159,6 +185,7 @@ static const struct {
 	{"backend-drain", verb_backend_drain},
 	{"backend-undrain", verb_backend_undrain},
 	{"backend-remove", verb_backend_remove},
+	{"serving", verb_serving},
 	{"apply", verb_apply},
 	{"restart", verb_restart},
 };

@@ -24,6 +24,12 @@ const char *explain_no_candidate(const struct explain *e, __u32 id)
 	if (!b || b->state != KV_BACKEND_UP)
 		return b && b->state == KV_BACKEND_DRAINING ? "draining: it gets no new requests"
 							    : "it cannot be reached";
+	if (e->request.masked && !(e->request.mask[id / 64] >> (id & 63) & 1))
+		return "it does not serve this model";
+	if (b->limit && kv_read_once(b->inflight_requests) >= b->limit)
+		return "at its limit of requests at a time";
+	if (b->weight)
+		return "it starts slowly: not this time";
 	return "not looked at: neither a holder nor drawn";
 }
 
@@ -81,7 +87,8 @@ int do_explain(struct cli *cli, int argc, char **argv)
 	rc = look_up(cli, e);
 	if (rc)
 		return rc;
-	e->err = steering_explain(view, &e->request.query, &e->report);
+	e->err = steering_explain(view, &e->request.query,
+				  e->request.masked ? e->request.mask : NULL, &e->report);
 	cli_say_if_down(cli, pins);
 	if (cli->json)
 		return explain_json(cli, e);

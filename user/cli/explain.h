@@ -21,8 +21,10 @@ struct explain_options {
 struct explain_request {
 	struct kv_request head;
 	struct kv_query query;
-	enum kv_counter why;	/* what keeps it out of the express lane; KV_CNT_MAX: nothing */
-	const char *prompt;	/* what says the prompt: "hint", "body", "session", "none" */
+	enum kv_counter why; /* what keeps it out of the express lane; KV_CNT_MAX: nothing */
+	const char *prompt;  /* what says the prompt: "hint", "body", "session", "none" */
+	bool masked;	     /* only backends of the mask serve its model */
+	__u64 mask[KV_MAX_BACKENDS / 64];
 	bool tenants;		/* the gateway keeps them apart */
 	const char *unreadable; /* why the body's prompt could not be read; NULL */
 };

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "control.h"
+#include "lib/facts.h"
 #include "lib/query.h"
 
 #define DEFAULT_PATH "/v1/chat/completions"
@@ -172,6 +174,44 @@ static void read_body(const struct view *view, const struct explain_options *o, 
 			kv_tenant_mix(&ret->head.tenant, ret->query.rungs[i].hash);
 }
 
+/* Where engines' models differ only the agent knows which serves what. */
+static int read_model(struct cli *cli, const struct view *view, const char *data, size_t len,
+		      struct explain_request *ret)
+{
+	const struct kv_service *service = view_service(view, ret->query.service);
+	_cleanup_json_mut_ yyjson_mut_doc *doc = NULL;
+	_cleanup_json_ yyjson_doc *answer = NULL;
+	char name[KV_NAME_LEN];
+	yyjson_mut_val *root;
+	struct kv_facts facts;
+	yyjson_val *list, *id;
+	size_t i, n;
+	int rc;
+
+	if (!(service->flags & KV_SERVICE_MODELS) || !ret->head.completion || !len)
+		return 0;
+	kv_body_facts(data, len, &facts);
+	if (!facts.model_len)
+		return 0;
+	doc = yyjson_mut_doc_new(NULL);
+	root = control_request(doc, "serving");
+	yyjson_mut_obj_add_strcpy(doc, root, "service", view_name(service->name, name));
+	yyjson_mut_obj_add_strn(doc, root, "model", facts.model,
+				facts.model_len < sizeof(facts.model) ? facts.model_len : 0);
+	rc = control_call(cli, doc, &answer);
+	if (rc)
+		return rc;
+	list = yyjson_obj_get(yyjson_doc_get_root(answer), "backends");
+	if (!yyjson_arr_size(list))
+		return cli_error(cli, "the gateway would refuse this request with status 404: no "
+				      "engine serves its model");
+	yyjson_arr_foreach (list, i, n, id)
+		if (yyjson_get_uint(id) < KV_MAX_BACKENDS)
+			ret->mask[yyjson_get_uint(id) / 64] |= 1ull << (yyjson_get_uint(id) & 63);
+	ret->masked = true;
+	return 0;
+}
+
 /* The body, or nothing; a hint where that is what is there. */
 static int read_input(struct cli *cli, const struct explain_options *o, char **ret, size_t *ret_len,
 		      const char **ret_hint, char value[KVSTEER_HEADER_SIZE])
@@ -213,7 +253,8 @@ int explain_read(struct cli *cli, const struct view *view, struct explain_option
 		o->hash.from = o->file;
 	rc = read_input(cli, o, &data, &len, &hint, value);
 	if (!rc)
-		rc = parse(cli, view, o, hint, o->hash.tokens ? 0 : len, ret);
+		rc = parse(cli, view, o, hint, o->hash.tokens ? 0 : len, ret)
+			     ?: read_model(cli, view, data, o->hash.tokens ? 0 : len, ret);
 	if (rc)
 		return rc;
 	if (ret->head.hint_state == KV_HINT_MALFORMED && !len)

@@ -174,7 +174,7 @@ static void choose_likeliest(const struct kv_steer *st, struct steering_report *
 			next = c;
 		}
 	}
-	r->chance = best->chance < 1;
+	r->chance |= best->chance < 1;
 	r->choice.backend = r->choice.intended = best->backend;
 	r->choice.matched = best->matched;
 	r->choice.own = best->own;
@@ -212,13 +212,27 @@ static __u32 deepest_holder(const struct steering_report *r)
 	return best ? best->backend : KV_NONE;
 }
 
-int steering_explain(const struct view *view, const struct kv_query *query,
+/* One that starts slowly is passed over now and then, by chance. */
+static bool some_start_slowly(const struct kv_service *service)
+{
+	for (__u32 i = 0; i < service->n_backends && i < KV_MAX_BACKENDS; i++) {
+		const struct kv_backend *b = kv_world_backend(service->backends[i]);
+
+		if (b && b->state == KV_BACKEND_UP && b->weight)
+			return true;
+	}
+	return false;
+}
+
+int steering_explain(const struct view *view, const struct kv_query *query, const __u64 *mask,
 		     struct steering_report *ret)
 {
-	struct kv_steer st = {.query = *query};
+	struct kv_steer st = {.query = *query, .masked = !!mask};
 	struct steering_report *r = ret;
 	int err;
 
+	if (mask)
+		memcpy(st.mask, mask, sizeof(st.mask));
 	take_copies(view);
 	err = kv_steer_decide(&st);
 	*r = (struct steering_report){
@@ -235,6 +249,7 @@ int steering_explain(const struct view *view, const struct kv_query *query,
 	};
 	if (err)
 		return err;
+	r->chance |= some_start_slowly(kv_world_service(query->service));
 	for (; r->n < st.n; r->n++)
 		look(&st, r->n, &r->candidates[r->n]);
 	if (r->rule == KV_POLICY_P2C && st.scan)

@@ -49,8 +49,8 @@ struct steering_report {
 	struct steering_candidate candidates[KV_MAX_BACKENDS];
 };
 
-/* The same, and why. */
-int steering_explain(const struct view *view, const struct kv_query *query,
+/* The same, and why; mask: only of these, or NULL. */
+int steering_explain(const struct view *view, const struct kv_query *query, const __u64 *mask,
 		     struct steering_report *ret);
 
 #endif
