@@ -147,6 +147,45 @@ ejections() { [ "$(grep -c ': ejected (too many' "$KV_GW_LOG")" -ge "$1" ]; }
 	for i in 1 2 3; do until_true 8 is_up e$i; done
 }
 
+# asked N WORDS: the same prompt so many times, by the agent
+asked() {
+	local i
+	python3 -c 'import json, sys
+print(json.dumps({"model": "emulated", "max_tokens": 2, "prompt": " ".join("%s%d" % (sys.argv[1], i) for i in range(4000))}))' \
+		"$2" >"$BATS_TEST_TMPDIR/body"
+	for ((i = 0; i < $1; i++)); do
+		from 1 curl -fsS -m 5 -o "$BATS_TEST_TMPDIR/answer" -d "@$BATS_TEST_TMPDIR/body" "http://$KV_V4/v1/completions"
+	done
+}
+
+@test "proof: predicted and found tokens, by the answers' usage; show says it in words" {
+	local name
+	asked 6 word
+	jq -e '.usage.prompt_tokens_details.cached_tokens > 1000' "$BATS_TEST_TMPDIR/answer"
+	name=$(page /metrics | sed -n 's/^kvsteer_backend_usage_cached_tokens_total{service="v4",backend="\(e.\)",prompt="plain"} [1-9].*/\1/p' | head -n 1)
+	[ -n "$name" ]
+	kvs -j backend show "$name" | jq -e '.prediction | .cause == "agrees" and (.alarm | not) and .found_tokens > 10000 and .ratio > 0.9'
+	run kvs backend show "$name"
+	echo "$output"
+	[[ $output == *"backend $name of service v4, 10.72."*": takes requests"* ]]
+	[[ $output == *"health      up for "* && $output == *"engine      vllm: runs 0, 0 wait"* ]]
+	[[ $output == *"capacity    65536 tokens, by the engine's own word"* && $output == *"models      emulated"* ]]
+	[[ $output == *"by the answers' usage): they agree."* ]]
+	page /metrics | grep -q "^kvsteer_backend_match_depth_tokens_count{service=\"v4\",backend=\"$name\"} [1-9]"
+	# its cache is emptied each time, and nobody says so
+	for i in 1 2 3 4 5 6 7 8; do
+		asked 1 word
+		kv_in "$KV_ID-${name}" curl -fsS -m 2 -d '' "http://10.72.${name#e}.2:8000/reset_prefix_cache"
+	done
+	kvs -j backend show "$name" | jq -e '.prediction | .alarm and .found_tokens < .predicted_tokens'
+	run kvs backend show "$name"
+	[[ $output == *"prediction  ALARM: "* ]]
+	page /metrics | grep -q "^kvsteer_backend_prediction_alarm{service=\"v4\",backend=\"$name\",cause=\"[a-z-]*\"} 1"
+	run kvs backend show nobody
+	[ "$status" = 1 ]
+	[[ $output == *"there is none of that name"* ]]
+}
+
 @test "models: each request where its model is served, 404 where it is not" {
 	local i hinted
 	killed 3

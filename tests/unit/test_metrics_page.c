@@ -53,7 +53,12 @@ static void set_up(void)
 					    .report = &reports[0],
 					    .stale_ns = 5 * SECOND,
 					    .proof = &proofs[0],
-					    .verdict = {PROOF_CAPACITY, true, true, 100, 40, 0.4}};
+					    .verdict = {.cause = PROOF_CAPACITY,
+							.alarm = true,
+							.by_usage = true,
+							.predicted = 100,
+							.actual = 40,
+							.ratio = 0.4}};
 	backends[1] = (struct view_backend){.service = "chat",
 					    .name = "b",
 					    .address = "10.0.0.2:80",

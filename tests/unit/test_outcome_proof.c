@@ -126,15 +126,48 @@ static void give(struct proof *p, const struct numbers *by_class, const struct p
 {
 	struct proof_counters zero = {0};
 
+	p->real = p->reckoned = 1; /* our tokens are the engine's */
 	for (int class = 0; class < PROOF_CLASSES; class ++) {
-		struct proof_request r = {class, by_class[class].prompt, by_class[class].predicted,
-					  by_class[class].cached, true};
+		struct proof_request r = {
+			.class = class,
+			.prompt = by_class[class].prompt,
+			.predicted = by_class[class].predicted,
+			.cached = by_class[class].cached,
+			.has_cached = true,
+		};
 
 		if (r.prompt)
 			proof_answered(p, &r, now);
 	}
 	proof_counted(p, &zero, now);
 	proof_counted(p, c, now);
+}
+
+/* Prompts as text have tokens of 4 bytes with us. */
+static void other_tokens(void)
+{
+	struct proof_facts none = {0};
+	struct proof_counters zero = {0}, c = {.predicted = 100000, .prompt = 200000};
+	struct proof p = {0};
+
+	/* not known how long the engine's are: only what is far off is told */
+	c.hits = 60000;
+	c.queries = 150000;
+	proof_counted(&p, &zero, NOW);
+	proof_counted(&p, &c, NOW);
+	CHECK(!proof_judge(&p, &none, NOW).alarm);
+	CHECK(proof_judge(&p, &none, NOW).unscaled);
+	/* an answer has told: four of ours are three of the engine's */
+	p = (struct proof){0};
+	proof_answered(&p, &(struct proof_request){.prompt = 750, .reckoned = 1000}, NOW);
+	proof_counted(&p, &zero, NOW);
+	proof_counted(&p, &c, NOW);
+	CHECK_EQ(proof_judge(&p, &none, NOW).predicted, 75000);
+	CHECK(!proof_judge(&p, &none, NOW).alarm); /* 60,000 of 75,000 */
+	c.hits += 50000;
+	c.predicted += 100000;
+	proof_counted(&p, &c, NOW);
+	CHECK(proof_judge(&p, &none, NOW).alarm); /* 110,000 of 150,000 */
 }
 
 static void verdicts(void)
@@ -257,6 +290,8 @@ int main(void)
 {
 	TEST("verdicts and causes")
 	verdicts();
+	TEST("tokens of ours that are others than the engine's")
+	other_tokens();
 	TEST("in words")
 	words();
 	TEST("the last minute counts")

@@ -49,6 +49,7 @@ struct request {
 	bool masked;   /* not all of its service's backends serve its model, or have room … */
 	__u64 mask[KV_MAX_BACKENDS / 64]; /* … but these */
 	__u32 matched;			  /* tokens believed cached where it goes */
+	__u8 class;			  /* enum proof_class */
 	struct upstream *up;
 	__u32 gen;
 	struct hasher_job *job; /* HASHING */

@@ -137,6 +137,22 @@ static int verb_serving(struct call *call)
 	return 0;
 }
 
+static int verb_backend_show(struct call *call)
+{
+	const char *name = call_text(call, "name");
+	__u32 id = name ? backend_find(call->agent, name) : KV_NONE;
+
+	if (!name)
+		return -EINVAL;
+	if (id == KV_NONE) {
+		snprintf(call->err, sizeof(call->err), "backend %.80s: there is none of that name",
+			 name);
+		return -ENOENT;
+	}
+	following_tell(call->agent, id, call->doc, call->out);
+	return 0;
+}
+
 static int verb_apply(struct call *call)
 {
 	const char *text = call_text(call, "config");
@@ -186,6 +202,7 @@ static const struct {
 	{"backend-undrain", verb_backend_undrain},
 	{"backend-remove", verb_backend_remove},
 	{"serving", verb_serving},
+	{"backend-show", verb_backend_show},
 	{"apply", verb_apply},
 	{"restart", verb_restart},
 };

@@ -260,6 +260,18 @@ bool following_peer(const struct agent *agent, __u32 id, const __u64 *mask)
 	return false;
 }
 
+void following_lookup(struct agent *agent, __u32 id, enum proof_class class, __u64 matched)
+{
+	if (agent->following)
+		follow_lookup(agent->following->follow, id, class, matched);
+}
+
+void following_answered(struct agent *agent, __u32 id, const struct proof_request *r)
+{
+	if (agent->following)
+		follow_answered(agent->following->follow, id, r);
+}
+
 bool following_serving(struct agent *agent, __u32 service, const char *model, size_t len,
 		       __u64 mask[KV_MAX_BACKENDS / 64])
 {
@@ -272,14 +284,4 @@ bool following_serving(struct agent *agent, __u32 service, const char *model, si
 	set = follow_serving(agent->following->follow, service, model, len);
 	memcpy(mask, set.words, sizeof(set.words));
 	return !model_set_empty(&set);
-}
-
-void following_explain(const struct agent *agent, __u32 id, char *text, size_t size)
-{
-	struct follow *follow = agent->following->follow;
-	struct proof_facts facts = follow_facts(follow, id);
-	struct view_backend view = {};
-
-	follow_view(follow, id, &view);
-	proof_explain(&view.verdict, &facts, text, size);
 }

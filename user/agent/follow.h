@@ -7,6 +7,8 @@
 #ifndef AGENT_FOLLOW_H
 #define AGENT_FOLLOW_H
 
+#include <yyjson.h>
+
 #include "agent/agent.h"
 #include "engines/follow.h"
 
@@ -45,7 +47,12 @@ bool following_peer(const struct agent *agent, __u32 id, const __u64 *mask);
 /* Those of a service that serve a model. False: none does. */
 bool following_serving(struct agent *agent, __u32 service, const char *model, size_t len,
 		       __u64 mask[KV_MAX_BACKENDS / 64]);
-/* As `backend show` tells it: a sentence or two. */
-void following_explain(const struct agent *agent, __u32 id, char *text, size_t size);
+/* A prompt of which so many tokens are believed cached at this backend. */
+void following_lookup(struct agent *agent, __u32 id, enum proof_class class, __u64 matched);
+/* What an answer's usage says. */
+void following_answered(struct agent *agent, __u32 id, const struct proof_request *r);
+
+/* What `backend show` tells. */
+void following_tell(const struct agent *agent, __u32 id, yyjson_mut_doc *doc, yyjson_mut_val *out);
 
 #endif

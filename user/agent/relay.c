@@ -159,6 +159,8 @@ void relay_from_upstream(struct client *c)
 		return;
 	if (kv_framing_answered(&r->response))
 		relay_settle(c, r->up->slot, KV_CALL_SETTLE_ANSWERED);
+	if (!begun && kv_framing_done(&r->response))
+		relay_usage(c, agent->scratch, used);
 	relay_deadline(c);
 	relay_free_body(c);
 	if (client_send(c, agent->scratch, used, kv_framing_done(&r->response) ? MSG_MORE : 0)) {

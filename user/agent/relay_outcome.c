@@ -55,3 +55,36 @@ bool relay_answered(struct client *c, bool begun, const char *head, size_t len)
 	relay_pass_on(c);
 	return true;
 }
+
+/* The number behind the first such name; false: there is none. Quotes inside of strings are
+ * escaped, so what looks like a name is one. */
+static bool number_of(const char *text, const char *end, const char *name, uint64_t *ret)
+{
+	const char *at = memmem(text, end - text, name, strlen(name));
+	size_t digits = 0;
+
+	if (!at)
+		return false;
+	for (at += strlen(name); at < end && (*at == ' ' || *at == ':'); at++)
+		;
+	for (*ret = 0; at < end && *at >= '0' && *at <= '9' && digits < 10; at++, digits++)
+		*ret = *ret * 10 + (*at - '0');
+	return digits;
+}
+
+void relay_usage(struct client *c, const char *answer, size_t len)
+{
+	const struct request *r = c->request;
+	const struct kv_query *query = &r->dispatch.query;
+	const char *end = answer + len, *usage;
+	struct proof_request proof = {.class = r->class, .reckoned = query->total};
+
+	if (!r->head.completion || !query->total || r->response.status != 200)
+		return;
+	usage = memmem(answer, len, "\"usage\"", 7);
+	if (!usage || !number_of(usage, end, "\"prompt_tokens\"", &proof.prompt))
+		return;
+	proof.has_cached = number_of(usage, end, "\"cached_tokens\"", &proof.cached);
+	proof.predicted = r->matched * proof.prompt / query->total;
+	following_answered(c->agent, r->up->backend, &proof);
+}

@@ -22,6 +22,8 @@ void relay_give_up(struct client *c, enum kv_call_op op, enum relay_upstream the
 /* The final response begins in this piece of its head. begun: bytes have gone to the client. True:
  * this piece is not the client's; the request is another backend's by now. */
 bool relay_answered(struct client *c, bool begun, const char *head, size_t len);
+/* What the usage of an answer that is whole in these bytes says of the cache. */
+void relay_usage(struct client *c, const char *answer, size_t len);
 /* All of the response has been read and written. */
 void relay_finish(struct client *c);
 

@@ -44,6 +44,8 @@ void request_decide(struct client *c, __u32 exclude)
 	r->dispatch.backend = backend;
 	if (r->text && exclude == KV_NONE)
 		tokenize_take(c, backend);
+	if (r->dispatch.query.n_rungs)
+		following_lookup(agent, backend, r->class, r->matched);
 	if (exclude == KV_NONE && request_express(&r->head) && dataplane_no_upstream(&agent->dp))
 		pool_short(agent, backend);
 	up = pool_claim(agent, backend);
@@ -105,6 +107,9 @@ void request_hashed(struct client *c, int err, const struct kvsteer_prompt *prom
 		kv_query_set_prompt(query, prompt);
 		tenancy_apply(c->agent, &c->request->head, query);
 	}
+	c->request->class = facts->salted    ? PROOF_SALTED
+			    : facts->adapter ? PROOF_ADAPTER
+					     : PROOF_PLAIN;
 	if (!request_models_differ(c) || request_model(c, facts))
 		request_decide(c, KV_NONE);
 }

@@ -209,6 +209,7 @@ static int backend_remove(struct cli *cli, int argc, char **argv)
 
 const struct cli_verb backend_verbs[] = {
 	{"list", "", "all of them, with load, share and hits", backend_list},
+	{"show", "NAME", "one in words: health, engine, models, predictions", backend_show},
 	{"add", "SERVICE ADDRESS:PORT [--name N] [--capacity TOKENS] [--rate TOKENS/S]",
 	 "until the agent is started again, or another file applied", backend_add},
 	{"drain", "NAME", "finish what it has, no new requests", backend_drain},

@@ -15,4 +15,6 @@ yyjson_mut_val *backend_json(yyjson_mut_doc *doc, const struct view *view, __u32
 /* service: its id, or KV_NONE for the backends of all. */
 void backend_table(const struct view *view, __u32 service, FILE *f, const char *indent);
 
+int backend_show(struct cli *cli, int argc, char **argv);
+
 #endif

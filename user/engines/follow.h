@@ -87,6 +87,8 @@ struct model_set follow_serving(struct follow *f, uint32_t service, const char *
 /* What the pages and `backend show` tell; the caller adds names and the map's entry. */
 void follow_view(const struct follow *f, uint32_t id, struct view_backend *ret);
 void follow_view_service(const struct follow *f, uint32_t service, struct view_service *ret);
+/* Names of models that it serves, by their order; NULL: no more, or it has not said any. */
+const char *follow_model(const struct follow *f, uint32_t id, uint32_t i);
 struct proof_facts follow_facts(const struct follow *f, uint32_t id);
 
 #endif

@@ -25,6 +25,8 @@ void follow_view(const struct follow *f, uint32_t id, struct view_backend *ret)
 		return;
 	h = &health_of(e)->members[id];
 	ret->state = h->state;
+	ret->why = h->why;
+	ret->since_ns = h->since_ns;
 	ret->draining = h->draining;
 	ret->weight = health_weight(health_of(e), id, now_ns);
 	ret->restarts = e->incarnation.restarts;
@@ -41,4 +43,9 @@ void follow_view_service(const struct follow *f, uint32_t service, struct view_s
 	ret->backends = pool ? pool->n : 0;
 	ret->taking = pool ? health_taking(&pool->health) : 0;
 	ret->spared = pool ? pool->health.spared : 0;
+}
+
+const char *follow_model(const struct follow *f, uint32_t id, uint32_t i)
+{
+	return engine_of(f, id) ? models_name(f->models, id, i) : NULL;
 }

@@ -53,6 +53,7 @@ static void go(struct health_pool *p, struct health *h, enum health_state state,
 	enum health_state old = h->state;
 
 	h->state = state;
+	h->why = why;
 	h->since_ns = h->calm_ns = now_ns;
 	h->bad = 0;
 	h->trial = 0;

@@ -67,10 +67,11 @@ struct health_second {
 
 struct health {
 	enum health_state state;
-	bool draining;	/* takes nothing, whatever its state */
-	bool refused;	/* why it is DOWN */
-	bool probe_bad; /* the last probe */
-	bool proven;	/* it has been well since it listens: one bad probe is not enough */
+	const char *why; /* it is in it */
+	bool draining;	 /* takes nothing, whatever its state */
+	bool refused;	 /* why it is DOWN */
+	bool probe_bad;	 /* the last probe */
+	bool proven;	 /* it has been well since it listens: one bad probe is not enough */
 	uint64_t since_ns;
 	uint64_t until_ns;  /* EJECTED */
 	uint64_t calm_ns;   /* UP: since when nothing has been held against it */

@@ -17,6 +17,8 @@ struct view_backend {
 	const char *address;
 	const struct kv_backend *map;
 	enum health_state state;
+	const char *why; /* it is in it */
+	uint64_t since_ns;
 	bool draining;
 	uint32_t weight;   /* of HEALTH_FULL */
 	uint64_t restarts; /* incarnations but the first */

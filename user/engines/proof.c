@@ -44,8 +44,18 @@ static void add(struct proof_tokens *t, const struct proof_request *r)
 	t->cached += r->cached;
 }
 
+/* Our count of tokens in the engine's. */
+static uint64_t scaled(const struct proof *p, uint64_t tokens)
+{
+	return p->reckoned ? tokens * ((double)p->real / p->reckoned) : tokens;
+}
+
 void proof_answered(struct proof *p, const struct proof_request *r, uint64_t now_ns)
 {
+	if (r->prompt && r->reckoned) {
+		p->real += r->prompt;
+		p->reckoned += r->reckoned;
+	}
 	if (!r->has_cached)
 		return;
 	add(&slice_of(p, now_ns)->by_class[r->class], r);
@@ -60,8 +70,8 @@ void proof_counted(struct proof *p, const struct proof_counters *c, uint64_t now
 	/* Sums that fell are another process's: nothing can be said of the time between. */
 	if (p->has_last && c->hits >= last->hits && c->queries >= last->queries &&
 	    c->predicted >= last->predicted && c->prompt >= last->prompt) {
-		sum->predicted += c->predicted - last->predicted;
-		sum->prompt += c->prompt - last->prompt;
+		sum->predicted += scaled(p, c->predicted - last->predicted);
+		sum->prompt += scaled(p, c->prompt - last->prompt);
 		sum->hits += c->hits - last->hits;
 		sum->queries += c->queries - last->queries;
 	}
@@ -103,9 +113,14 @@ static bool low(uint64_t actual, uint64_t predicted)
 	return actual * 100 < predicted * PROOF_LOW;
 }
 
-static bool high(uint64_t actual, uint64_t predicted)
+static bool too_low(const struct proof_verdict *v)
 {
-	return actual * 100 > predicted * PROOF_HIGH;
+	return v->actual * 100 < v->predicted * (v->unscaled ? PROOF_UNSCALED_LOW : PROOF_LOW);
+}
+
+static bool too_high(const struct proof_verdict *v)
+{
+	return v->actual * 100 > v->predicted * (v->unscaled ? PROOF_UNSCALED_HIGH : PROOF_HIGH);
 }
 
 /* One kind of request is what fails, while all others do not. */
@@ -171,6 +186,7 @@ struct proof_verdict proof_judge(const struct proof *p, const struct proof_facts
 	}
 	v.by_usage = prompt >= PROOF_LEAST || v.predicted >= PROOF_LEAST;
 	if (!v.by_usage) {
+		v.unscaled = !p->reckoned;
 		v.predicted = s.counters.predicted;
 		v.actual = s.counters.hits;
 	}
@@ -180,9 +196,9 @@ struct proof_verdict proof_judge(const struct proof *p, const struct proof_facts
 		v.ratio = PROOF_HIGH; /* more than any number: nothing was predicted */
 	if (v.predicted < PROOF_LEAST && v.actual < PROOF_LEAST)
 		v.cause = PROOF_TOO_LITTLE;
-	else if (low(v.actual, v.predicted))
+	else if (too_low(&v))
 		v.cause = why_low(&s, facts, &v);
-	else if (high(v.actual, v.predicted))
+	else if (too_high(&v))
 		v.cause = why_high(&s, &v);
 	v.alarm = v.cause > PROOF_TOO_LITTLE;
 	return v;

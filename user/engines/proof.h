@@ -17,6 +17,8 @@
 #define PROOF_LEAST 16384 /* tokens in the window; with less nothing is said */
 #define PROOF_LOW 80	  /* percent of what was predicted */
 #define PROOF_HIGH 125
+#define PROOF_UNSCALED_LOW 50 /* where our tokens may be others than the engine's */
+#define PROOF_UNSCALED_HIGH 200
 #define PROOF_DEPTHS 18 /* 0, up to 16, 32, … 512 Ki, above */
 
 enum proof_class { PROOF_PLAIN, PROOF_SALTED, PROOF_ADAPTER, PROOF_CLASSES };
@@ -25,6 +27,7 @@ enum proof_class { PROOF_PLAIN, PROOF_SALTED, PROOF_ADAPTER, PROOF_CLASSES };
 struct proof_request {
 	enum proof_class class;
 	uint64_t prompt;    /* tokens, 0: not known */
+	uint64_t reckoned;  /* of the same prompt by our count, 0: not known */
 	uint64_t predicted; /* tokens */
 	uint64_t cached;    /* tokens, by its usage … */
 	bool has_cached;    /* … where it says so: absent is not 0 */
@@ -61,6 +64,8 @@ struct proof {
 	uint64_t misses[PROOF_CLASSES]; /* lookups without any match */
 	uint64_t depths[PROOF_DEPTHS];	/* of matches */
 	uint64_t depth_sum;
+	/* of answers that tell both: an engine's tokens over ours, which may be 4 bytes of text */
+	uint64_t real, reckoned;
 };
 
 /* What else is known of the engine; 0: not known. */
@@ -87,6 +92,7 @@ struct proof_verdict {
 	enum proof_cause cause;
 	bool alarm;
 	bool by_usage;	    /* else by the engine's counters */
+	bool unscaled;	    /* … in tokens that may be others than ours */
 	uint64_t predicted; /* in the window */
 	uint64_t actual;
 	double ratio; /* actual / predicted; 1 where nothing was predicted nor found */
