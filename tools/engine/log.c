@@ -92,7 +92,7 @@ void log_request(struct conn *c)
 	sha256_init(&c->hash);
 	snprintf(c->tag, sizeof(c->tag), "%.*s", (int)r->tag.n, r->tag.p ? r->tag.p : "");
 	snprintf(c->line, sizeof(c->line), "%.*s", (int)line, r->method.p);
-	begin(c, &b, "request");
+	begin(c, &b, r->follower ? "question" : "request");
 	buf_str(&b, ",\"tag\":\"");
 	buf_json(&b, c->tag, strlen(c->tag));
 	buf_str(&b, "\",\"line\":\"");
