@@ -121,6 +121,15 @@ engines_ready() {
 	done
 }
 
+# What the engines hold is known: their replays have been heard.
+followed() {
+	local end=$((SECONDS + 60))
+	until kv_in $id-gw "$out/kvsteer" -j backend list | jq -e '[.backends[].told | . == "complete" or . == "followed"] | all' >/dev/null; do
+		[ $SECONDS -le $end ] || die "the engines' events are not followed: $work/kvsteerd.log"
+		sleep 0.2
+	done
+}
+
 # gateway POLICY [CAPACITY]: kvsteerd anew, knowing nothing
 gateway() {
 	local i
@@ -134,6 +143,7 @@ gateway() {
 		  policy: $1
 		  capacity: ${2:-$capacity}
 		  rate: $rate
+		  events: {port: 5557, replay_port: 5558}
 		  backends:
 		  - {name: engine-1, address: "10.72.1.2:8000"}
 		  - {name: engine-2, address: "10.72.2.2:8000"}
@@ -141,6 +151,7 @@ gateway() {
 	kv_start $id-gw "$work/kvsteerd.log" "$out/kvsteerd" -c "$work/kvsteer.yaml"
 	agent=$!
 	wait_for 10 kvsteerd "$work/kvsteerd.log" "http://$gateway/health" "$agent"
+	followed
 }
 
 export KV_OUT=$out KV_GATEWAY=$gateway KV_ENGINES="10.72.1.2:8000 10.72.2.2:8000" KV_BLOCK=$block

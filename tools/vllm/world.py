@@ -55,13 +55,32 @@ def hint_of_body(path, body):
     return header_of(prompt) if not err else None
 
 
-def hint_of_tokens(ids):
-    """KV-Prefix of token ids, in the engine's own blocks."""
+def prompt_of_tokens(ids):
     prompt = Prompt()
     options = Options(model=MODEL.encode())
     if LIB.kvsteer_tokens((ctypes.c_uint32 * len(ids))(*ids), ctypes.c_size_t(len(ids)), BLOCK,
                           ctypes.byref(options), ctypes.byref(prompt)):
         raise ValueError("token ids")
+    return prompt
+
+
+def hint_of_tokens(ids, ends=()):
+    """KV-Prefix of token ids, in the engine's own blocks. ends: of messages, in tokens: there other prompts part
+    from this one, so the blocks before each are rungs as well."""
+    prompt = prompt_of_tokens(ids)
+    rungs = {r.depth: r.hash for r in prompt.rungs[:prompt.n_rungs]}
+    sure = set()
+    for end in ends:
+        for depth in (end // BLOCK * BLOCK, end // BLOCK * BLOCK - BLOCK):
+            if 0 < depth <= len(ids):
+                part = prompt_of_tokens(ids[:depth])
+                rungs[depth] = part.rungs[part.n_rungs - 1].hash
+                sure.add(depth)
+    for depth in sorted(set(rungs) - sure)[:max(len(rungs) - 32, 0)]:
+        del rungs[depth]
+    prompt.n_rungs = len(rungs)
+    for i, depth in enumerate(sorted(rungs)):
+        prompt.rungs[i].depth, prompt.rungs[i].hash = depth, rungs[depth]
     return header_of(prompt)
 
 
@@ -106,8 +125,8 @@ def reset_caches(engines=tuple(ENGINES)):
         get(engine, "/reset_prefix_cache", body=b"")
 
 
-def tokenize(messages):
-    body = {"model": MODEL, "messages": messages, "add_generation_prompt": True}
+def tokenize(messages, ask=True):
+    body = {"model": MODEL, "messages": messages, "add_generation_prompt": ask}
     return json.loads(get(ENGINES[0], "/tokenize", json.dumps(body).encode()))["tokens"]
 
 
