@@ -253,7 +253,9 @@ static void look(struct told *t, __u32 id)
 				     : is.complete     ? KV_TOLD_COMPLETE
 						       : KV_TOLD_FOLLOWED);
 	kv_write_once(backend->told_held, is.held);
-	kv_write_once(backend->told_block, is.block);
+	/* A cache that has been emptied does not say it anew until its next block. */
+	if (is.block)
+		kv_write_once(backend->told_block, is.block);
 }
 
 /* ---- each second --------------------------------------------------------------------- */
