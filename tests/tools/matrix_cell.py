@@ -88,7 +88,7 @@ class Cell:
         for a in attempts:
             if row.event.startswith("silent") and a["engine"].endswith("bad"):
                 continue  # what it sends, and what it is sent, gets lost
-            if a is not attempts[-1] and a["answer"]:
+            if a is not attempts[-1] and a["answer"] and a["answer"]["status"] != 503:
                 self.bad.append("asked again after an answer")
             if a["answer"] and (self.act != "resets" or a["answer"]["t"] <= left + most):
                 continue

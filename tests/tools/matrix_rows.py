@@ -72,7 +72,9 @@ ROWS = [
     Row("FIN behind the answer", {"close_after_response": True}, {"200 bad"}, once=True),
     Row("FIN at lending", {"close": True}, SERVED, host=4, event="lend"),
     Row("RST at lending", {"reset": True}, SERVED, host=6, event="lend"),
-    Row("503", {"status": 503}, {"503 bad"}, once=True),
+    # Back-pressure: with the agent another engine can have it.
+    Row("503", {"status": 503}, {"agent": {"200 good"}, None: {"503 bad", "200 good"}},
+        half={"503 bad"}),
     Row("slow /health", {"health_ms": 400}, SERVED),
     Row("400", {}, {"400 bad"}, once=True, at="slow /health", tokens=0),
     Row("silent from the start", {}, {"agent": {"200 good", "502 gw", "504 gw"},
