@@ -20,6 +20,8 @@ time_config() {
 	{
 		echo "max_backends: ${MAX_BACKENDS:-64}"
 		kv_config round-robin
+		# Its turn is due to an engine that has come back, here.
+		echo "health: {slow_start: 0s}"
 	} >"$KV_RUN/kvsteer.yaml"
 	[ -z "${1:-}" ] || echo "timeouts: {$1}" >>"$KV_RUN/kvsteer.yaml"
 }
