@@ -440,7 +440,7 @@ s = socket.socket(); s.bind(("10.71.1.1", 9009)); s.listen(); time.sleep(60)'
 	local holder=$KV_STARTED
 	until_true 5 eval 'kv_in $KV_ID-gw ss -Htln | grep -q :9009'
 	sed 's/policy: round-robin/policy: least/' "$KV_RUN/kvsteer.yaml" >"$BATS_TEST_TMPDIR/a.yaml"
-	sed -i 's/^timeouts/  - {name: third, listen: ["10.71.1.1:9009"]}\n&/' "$BATS_TEST_TMPDIR/a.yaml"
+	sed -i 's/^health/  - {name: third, listen: ["10.71.1.1:9009"]}\n&/' "$BATS_TEST_TMPDIR/a.yaml"
 	refuses 'third.*10.71.1.1:9009.*nothing has been changed'
 	kill "$holder"
 	until_true 5 gone "$holder"
