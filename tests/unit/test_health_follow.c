@@ -276,6 +276,24 @@ static void restarts_by_probes(void)
 	end(1);
 }
 
+/* Refused once, while others of its connections stood: the next one that is opened is enough. */
+static void opened(void)
+{
+	begin(2);
+	add(0);
+	add(1);
+	until(0, true);
+	until(1, true);
+	follow_outcome(follow, 0, OUTCOME_REFUSED);
+	CHECK(!told[0].takes && told[1].takes);
+	follow_opened(follow, 1);
+	CHECK(!told[0].takes);
+	CHECK_EQ(told[1].caches, 0);
+	follow_opened(follow, 0);
+	CHECK(told[0].takes);
+	end(2);
+}
+
 static uint64_t serving(const char *model)
 {
 	return follow_serving(follow, 0, model, strlen(model)).words[0];
@@ -399,6 +417,8 @@ int main(void)
 	starts_anew();
 	TEST("restarts, by probes alone")
 	restarts_by_probes();
+	TEST("refused once")
+	opened();
 	TEST("requests tell, too")
 	requests();
 	TEST("models, load and proof")

@@ -98,6 +98,17 @@ static void alignments(void)
 		CHECK_EQ(kv_align_tokens(&a, 5), 5);
 		CHECK_EQ(kv_align_tokens(&a, sizeof(text) - 1), 7);
 	}
+
+	TEST("behind the last text that was found, not far")
+	{
+		static const char *const tokens[] = {"x", "a", "y"};
+		char text[2 * KV_ALIGN_GAP] = TEXT "a" ROLE;
+
+		memset(text + 3, 'r', sizeof(text) - 4);
+		align(text, tokens, N(tokens));
+		CHECK_EQ(kv_align_tokens(&a, 2 + KV_ALIGN_GAP), 2);
+		CHECK_EQ(kv_align_tokens(&a, 3 + KV_ALIGN_GAP), KV_ALIGN_UNKNOWN);
+	}
 }
 
 static void bodies(void)
@@ -155,6 +166,15 @@ static void table(void)
 		CHECK_EQ(texts(t, 1899), 0);
 		CHECK_EQ(texts(t, 1900), 1);
 		CHECK_EQ(texts(t, 1999), 1);
+	}
+
+	TEST("ties: of one block no more than can be told in one go")
+	{
+		for (uint64_t i = 0; i < KV_TIES_EACH; i++)
+			CHECK(kv_ties_add(t, 1, i));
+		CHECK(!kv_ties_add(t, 1, KV_TIES_EACH));
+		CHECK_EQ(texts(t, 1), KV_TIES_EACH);
+		CHECK(kv_ties_add(t, 2, KV_TIES_EACH));
 	}
 	kv_ties_free(t);
 }

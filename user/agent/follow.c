@@ -27,7 +27,7 @@ static bool same(const struct followed *b, const struct kv_backend *backend)
 
 /* It gets requests while it is first asked, as if nobody followed it; but the caches of those that
  * were there at the beginning are as cold or warm as all others'. */
-static void begin(struct following *f, __u32 id, const struct kv_backend *backend)
+static void begin(struct following *f, __u32 id, struct kv_backend *backend)
 {
 	struct followed *b = &f->backends[id];
 	int err;
@@ -42,6 +42,10 @@ static void begin(struct following *f, __u32 id, const struct kv_backend *backen
 	snprintf(b->name, sizeof(b->name), "%s", backend->name);
 	memcpy(b->addr.addr, backend->addr, sizeof(b->addr.addr));
 	b->addr.port = backend->port;
+	if (!f->agent->config->follow.metrics) {
+		kv_write_once(backend->foreign_requests, 0);
+		kv_write_once(backend->foreign_tokens, 0);
+	}
 	err = follow_add(f->follow, id, b->service, b->name, &b->addr,
 			 backend->state != KV_BACKEND_DOWN, !f->looked);
 	if (err) {
@@ -152,6 +156,9 @@ int following_open(struct agent *agent)
 	event_assign(&f->second, agent->base, -1, EV_PERSIST, on_second, f);
 	event_add(&f->second, &every);
 	agent->following = f;
+	/* What an agent before has found out of models nobody would take back. */
+	for (__u32 i = 0; !config->follow.models && i < KV_MAX_SERVICES; i++)
+		kv_atomic_fetch_and(&agent->dp.services[i].flags, ~KV_SERVICE_MODELS);
 	err = config->http.port ? following_serve(f, &config->http) : 0;
 	look(f);
 	return err;
@@ -217,16 +224,25 @@ void following_outcome(struct agent *agent, __u32 id, enum outcome outcome)
 
 	if (!f || outcome == OUTCOME_NEUTRAL)
 		return;
-	/* Nothing depends on these at once. */
-	if (outcome == OUTCOME_SUCCESS)
+	if (outcome == OUTCOME_SUCCESS) {
 		f->backends[id].successes++;
-	else
-		follow_outcome(f->follow, id, outcome);
+		return;
+	}
+	/* It is judged at once, so by all that is known of this second. */
+	if (f->backends[id].known)
+		hand_on(f, id, following_backend(f, id));
+	follow_outcome(f->follow, id, outcome);
 }
 
 void following_connect_failed(struct agent *agent, __u32 id, int err)
 {
 	following_outcome(agent, id, outcome_of_connect(-err));
+}
+
+void following_opened(struct agent *agent, __u32 id)
+{
+	if (agent->following)
+		follow_opened(agent->following->follow, id);
 }
 
 void following_connected(struct agent *agent, __u32 id)
@@ -277,7 +293,8 @@ bool following_serving(struct agent *agent, __u32 service, const char *model, si
 {
 	struct model_set set;
 
-	if (!agent->following) {
+	/* Without any backend it is no question of models. */
+	if (!agent->following || !agent->dp.services[service].n_backends) {
 		memset(mask, 0xff, sizeof(set.words));
 		return true;
 	}

@@ -34,7 +34,8 @@ void following_reckon(struct agent *agent, __u32 id);
 void following_outcome(struct agent *agent, __u32 id, enum outcome outcome);
 /* err: -errno of opening a connection. */
 void following_connect_failed(struct agent *agent, __u32 id, int err);
-/* Connections can be opened again. */
+/* A connection was opened; and the first one after none could be. */
+void following_opened(struct agent *agent, __u32 id);
 void following_connected(struct agent *agent, __u32 id);
 /* It may be another process by now. */
 void following_suspect(struct agent *agent, __u32 id);

@@ -41,7 +41,7 @@ static void on_new_cache(void *arg, uint32_t id, const char *why)
 	struct kv_backend *backend = following_backend(arg, id);
 
 	(void)why;
-	kv_write_once(backend->epoch, backend->epoch + 1);
+	kv_atomic_add(&backend->epoch, 1); /* events raise it too, in a thread of their own */
 }
 
 /* What the administrator has set stays. */

@@ -100,8 +100,10 @@ void pool_connected(struct agent *agent, __u32 id)
 	pool->known = true;
 	pool->retry_at_ns = 0;
 	pool->backoff_ns = 0;
-	if (!pool->away)
+	if (!pool->away) {
+		following_opened(agent, id);
 		return;
+	}
 	pool->away = false;
 	following_connected(agent, id);
 	if (backend->state == KV_BACKEND_DOWN && !following_holds(agent, id))

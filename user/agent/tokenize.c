@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/follow.h"
 #include "agent/head.h"
 #include "agent/tokenize_private.h"
 #include "common/log.h"
@@ -16,10 +17,11 @@
 #define BLOCK_WAIT (5 * SECOND) /* for an engine's first events */
 #define TIMEOUT_MS 10000
 #define PAUSE (5 * SECOND)	 /* after a failure */
-#define PAUSE_NONE (60 * SECOND) /* it has no such endpoint */
+#define PAUSE_NONE (60 * SECOND) /* it has no such endpoint, or not for us */
 #define COMPLAIN (60 * SECOND)
 /* A token is a byte of text or more; in the answer it is a number and a string. */
 #define ANSWER_PER_BYTE 64
+#define ANSWER_MAX (32u << 20)
 
 static const char more_fields[] = ",\"return_token_strs\":true}";
 
@@ -88,6 +90,12 @@ static void complain(struct tokenize_queue *q, enum fetch_result result, int sta
 		kv_warn("backend %s: /tokenize: %s", name, fetch_result_text(result));
 }
 
+/* 400, 422: it did not like this one. */
+static bool refuses_all(int status)
+{
+	return status == 401 || status == 403 || status == 404 || status == 405 || status == 501;
+}
+
 static void on_done(void *arg, enum fetch_result result, int status)
 {
 	struct tokenize_queue *q = arg;
@@ -103,10 +111,9 @@ static void on_done(void *arg, enum fetch_result result, int status)
 	}
 	tokenize_job_free(job);
 	count(&agent->dp, tokenize_failed);
-	/* 400, 422: it did not like this one. */
-	if (result != FETCH_ANSWERED || status >= 500 || status == 404 || status == 405) {
+	if (result != FETCH_ANSWERED || status >= 500 || refuses_all(status)) {
 		complain(q, result, status);
-		q->not_before = kv_now_ns() + (status == 404 || status == 405 ? PAUSE_NONE : PAUSE);
+		q->not_before = kv_now_ns() + (refuses_all(status) ? PAUSE_NONE : PAUSE);
 	}
 	ask_later(q);
 }
@@ -136,7 +143,9 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 			       &(struct fetch_request){
 				       .path = "/tokenize",
 				       .timeout_ms = TIMEOUT_MS,
-				       .limit = ANSWER_PER_BYTE * job->body_len,
+				       .limit = job->body_len < ANSWER_MAX / ANSWER_PER_BYTE
+							? ANSWER_PER_BYTE * job->body_len
+							: ANSWER_MAX,
 				       .body = job->body,
 				       .body_len = job->body_len,
 				       .data = on_data,
@@ -219,6 +228,10 @@ void tokenize_take(struct client *c, __u32 backend)
 	const char *path;
 
 	if (!z || !t->backends[backend].on || !r->dispatch.query.n_rungs)
+		return;
+	/* Token blocks know no tenants: texts tied to them would make one's prompts known to
+	 * another tenant's. A salt keeps them apart in the engine as well. */
+	if (kv_tenancy(&c->agent->names) && r->class != PROOF_SALTED)
 		return;
 	path = path_of(c);
 	if (!path || seen(z, &r->dispatch.query))

@@ -323,6 +323,8 @@ static void on_second(evutil_socket_t fd, short what, void *arg)
 
 __u32 told_block(const struct agent *agent, __u32 service)
 {
+	if (!agent->dp.services[service].events.on)
+		return 0;
 	for (__u32 i = 0; i < agent->dp.services[service].n_backends; i++) {
 		__u32 id = agent->dp.services[service].backends[i];
 
@@ -341,6 +343,15 @@ int told_open(struct agent *agent)
 		return -ENOMEM;
 	t->agent = agent;
 	agent->telling = t;
+	/* What the agent before was told counts as learned until the engines are heard again. */
+	for (__u32 id = 0; id < agent->dp.max_backends; id++) {
+		struct kv_backend *backend = &agent->dp.backends[id];
+
+		if (backend->told == KV_TOLD_OFF)
+			continue;
+		told_sink_void(backend);
+		kv_write_once(backend->told, KV_TOLD_OFF);
+	}
 	evtimer_assign(&t->second, agent->base, on_second, t);
 	evtimer_add(&t->second, &now);
 	return 0;

@@ -91,6 +91,8 @@ static void on_cleared(void *ctx, uint32_t backend, uint32_t rank, bool wholesal
 		return;
 	flush(s);
 	s->epoch[backend] = kv_atomic_fetch_add(&s->backends[backend].epoch, 1) + 1;
+	/* The holder word has 12 bits of the epoch: those that come round again are not told. */
+	told_sink_void(&s->backends[backend]);
 	s->known[backend] = true;
 }
 

@@ -246,6 +246,14 @@ void follow_connected(struct follow *f, uint32_t id)
 	follow_tell(f, e->service, now_ns);
 }
 
+void follow_opened(struct follow *f, uint32_t id)
+{
+	struct engine *e = engine_of(f, id);
+
+	if (e && health_is_refused(health_of(e), id))
+		follow_connected(f, id);
+}
+
 void follow_busy(struct follow *f, uint32_t id, const char *retry_after, size_t len)
 {
 	struct engine *e = engine_of(f, id);

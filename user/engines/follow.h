@@ -70,6 +70,8 @@ void follow_drain(struct follow *f, uint32_t id, bool draining);
 void follow_outcome(struct follow *f, uint32_t id, enum outcome outcome);
 /* Outcomes that somebody else has counted. */
 void follow_counted(struct follow *f, uint32_t id, uint32_t successes, uint32_t failures);
+/* One was opened; what refused a moment ago takes connections after all. */
+void follow_opened(struct follow *f, uint32_t id);
 /* Connections can be opened again. */
 void follow_connected(struct follow *f, uint32_t id);
 /* It may be another process by now: it is asked at once. */

@@ -263,11 +263,16 @@ void health_outcomes(struct health_pool *p, uint32_t id, uint32_t successes, uin
 	keep_enough(p, now_ns);
 }
 
+bool health_is_refused(const struct health_pool *p, uint32_t id)
+{
+	return id < HEALTH_MEMBERS && p->members[id].state == HEALTH_DOWN && p->members[id].refused;
+}
+
 void health_connected(struct health_pool *p, uint32_t id, uint64_t now_ns)
 {
 	struct health *h = member(p, id);
 
-	if (h && h->state == HEALTH_DOWN && h->refused)
+	if (h && health_is_refused(p, id))
 		go(p, h, HEALTH_UP, health_takes_connections, now_ns);
 }
 

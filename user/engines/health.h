@@ -102,6 +102,8 @@ void health_outcome(struct health_pool *p, uint32_t id, enum outcome outcome, ui
 /* Many at once. */
 void health_outcomes(struct health_pool *p, uint32_t id, uint32_t successes, uint32_t failures,
 		     uint64_t now_ns);
+/* It is DOWN only because it refuses connections. */
+bool health_is_refused(const struct health_pool *p, uint32_t id);
 /* A connection has been opened, the first one since it could not be. */
 void health_connected(struct health_pool *p, uint32_t id, uint64_t now_ns);
 void health_drain(struct health_pool *p, uint32_t id, bool draining, uint64_t now_ns);

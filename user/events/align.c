@@ -214,6 +214,8 @@ uint32_t kv_align_tokens(const struct kv_align *a, size_t bytes)
 	if (low) {
 		const struct kv_align_part *part = &a->parts[low - 1];
 
+		if (bytes > part->to + KV_ALIGN_GAP)
+			return KV_ALIGN_UNKNOWN;
 		at = part->at + (bytes < part->to ? bytes : part->to) - part->from;
 	}
 	while (first < last) {

@@ -16,6 +16,9 @@
 #include <stdint.h>
 
 #define KV_ALIGN_UNKNOWN UINT32_MAX
+/* Bytes behind the last text that was found in the tokens, of which nothing can be said beyond:
+ * roles and ids fit, the JSON of a tool call does not. */
+#define KV_ALIGN_GAP 256
 
 struct kv_align_token {
 	const char *text; /* as the tokenizer's vocabulary has it */

@@ -79,11 +79,11 @@ static void take_out(struct kv_ties *t, uint32_t i)
 
 bool kv_ties_add(struct kv_ties *t, uint64_t token, uint64_t text)
 {
-	uint32_t at = 0, *head;
+	uint32_t at = 0, n = 0, *head;
 	uint64_t other;
 
 	while (kv_ties_next(t, token, &at, &other))
-		if (other == text)
+		if (other == text || ++n == KV_TIES_EACH)
 			return false;
 	if (t->ties[t->at].used)
 		take_out(t, t->at);

@@ -10,13 +10,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Texts of one token block: what begins alike for everybody must not make one block's news long. */
+#define KV_TIES_EACH 64
+
 struct kv_ties;
 
 /* NULL: no memory. Memory is used as ties come, up to max_bytes. */
 struct kv_ties *kv_ties_new(size_t max_bytes);
 void kv_ties_free(struct kv_ties *t);
 
-/* False: it is there already. */
+/* False: it is there already, or the token key has KV_TIES_EACH texts. */
 bool kv_ties_add(struct kv_ties *t, uint64_t token_key, uint64_t text_key);
 
 /* Text keys of a token key, one after the other: begin with *at = 0; false: no more. */
