@@ -167,6 +167,8 @@ KV_INLINE void kv_client_step(struct kv_client *c, const struct kv_packet *p, __
 		kv_client_payload(pair, p, s);
 	else if (p->flags & KV_FIN && kv_seq_after(p->seq, pair->req_end))
 		kv_drop(s, KV_CNT_drop_early_request); /* behind a next request, dropped too */
+	else if (p->flags & KV_FIN && kv_seq_before(p->seq, pair->req_acked))
+		kv_drop(s, KV_CNT_drop_stale); /* its place has been acknowledged: forged */
 	if (p->flags & KV_FIN && s->verdict != KV_V_DROP && s->keep == p->payload_len) {
 		s->half_closed = !(pair->seen & KV_SEEN_CLIENT_FIN);
 		pair->fin_seq = p->seq + p->payload_len;
