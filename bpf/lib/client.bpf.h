@@ -147,6 +147,11 @@ KV_INLINE void kv_client_step(struct kv_client *c, const struct kv_packet *p, __
 		kv_drop(s, KV_CNT_drop_unsent_ack);
 		return;
 	}
+	/* As in kv_backend_commit(). */
+	if (kv_seq_before(p->ack, pair->resp_start)) {
+		kv_drop(s, KV_CNT_drop_window);
+		return;
+	}
 	pair->resp_acked = kv_seq_max(pair->resp_acked, p->ack);
 	if (p->ack == pair->resp_acked)
 		pair->client_window = kv_window_bytes(p->window, pair->client_snd_wscale);

@@ -83,6 +83,61 @@ static void test_unsent_acks(void)
 	COUNTED(N(drop_unsent_ack, 1));
 }
 
+/* Within the window, by acknowledgements of before the lend: of half of all numbers. */
+static void test_old_acks(void)
+{
+	struct kv_client before, c;
+	struct packet p[4];
+
+	flow_begin();
+	BEGIN(0);
+	BACKEND_SAYS(0, HEAD "body", LEN(HEAD) + 4);
+	before = client_entry();
+	gw_rise((__u64[KV_CNT_MAX]){});
+	for (int far = 0; far < 2; far++) {
+		p[0] = segment(&flow.u[0], PSH, "x", 1);
+		p[1] = segment(&flow.u[0], FIN, NULL, 0);
+		p[2] = segment(&flow.c, PSH, "x", 1);
+		p[3] = segment(&flow.c, 0, NULL, 0);
+		for (int i = 0; i < 4; i++) {
+			p[i].ack = (i < 2 ? p[i].ack - LEN(GET) : before.pair.resp_start) - 1 -
+				   far * FAR;
+			gw_ingress(&p[i]);
+			DROPPED();
+			c = client_entry();
+			c.pair.backend_ns = before.pair.backend_ns; /* a sign of life */
+			CHECK_MEM(&c.pair, &before.pair, sizeof(c.pair));
+		}
+	}
+	COUNTED(N(drop_window, 8));
+	NO_EVENT();
+	CLIENT_ACKS(0);
+}
+
+/* Within the window, and of a place that has been acknowledged: were it the client's end, all that
+ * it acknowledges later would stand behind that, and the backend hear nothing of it. */
+static void test_old_fin(void)
+{
+	struct kv_client before;
+	struct packet p;
+
+	flow_begin();
+	BEGIN(0);
+	BACKEND_SAYS(0, HEAD "body", LEN(HEAD) + 4);
+	before = client_entry();
+	gw_rise((__u64[KV_CNT_MAX]){});
+	for (__u32 back = 1; back <= 4096; back *= 16) {
+		p = segment(&flow.c, FIN, NULL, 0);
+		p.seq -= back;
+		p.ack = before.pair.resp_start;
+		p.tsval = 0;
+		IGNORED(&p);
+	}
+	COUNTED(N(drop_stale, 4));
+	CLIENT_ACKS(0);
+	NO_EVENT();
+}
+
 /* The end of a body without a length is where the backend's FIN is: a forged hole must not move
  * the place where it is looked for. */
 static void test_hole_until_close(void)
@@ -108,6 +163,8 @@ int main(void)
 {
 	static const struct prog_test tests[] = {
 		{"far outside of the window", test_off_window},
+		{"acknowledgements of before the lend", test_old_acks},
+		{"an end that is past", test_old_fin},
 		{"acknowledges what was never sent", test_unsent_acks},
 		{"a hole in a body that ends with its connection", test_hole_until_close},
 	};
