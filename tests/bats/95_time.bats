@@ -81,7 +81,7 @@ waited() {
 # ten minutes and default settings. Meanwhile others ask every 5.0 s, and their connections have just
 # been idle for as long as the engines leave them.
 @test "silence before the first byte and inside a stream; requests every 5.0 s" {
-	local silence=8 n=2 pause=8 pieces=1 lane probes
+	local silence=8 n=2 pause=8 pieces=1 lane probes pairs
 	if [ -n "${KV_SOAK:-}" ]; then
 		silence=630 n=125 pause=315 pieces=2
 		again
@@ -94,6 +94,11 @@ waited() {
 		NAME=$lane-stream patient $lane --pause $pause --pieces $pieces --framing chunked
 		NAME=$lane-5 patient $lane --every 5.0 --n $n --conns 10 --pieces 1
 	done
+	# How many are silent with the kernel alone: on a busy machine some were begun before there
+	# were upstreams enough, and are the agent's.
+	sleep 4
+	pairs=$(kv_under_way | grep -c lent_client)
+	[ "$pairs" -gt 0 ]
 	waited express agent
 	for lane in express agent; do
 		all_said $lane 200 3
@@ -101,7 +106,7 @@ waited() {
 		all_said $lane-stream 200 1
 		all_said $lane-5 200 $((10 * n))
 	done
-	risen probes_sent $((probes + 20))
+	risen probes_sent $((probes + 4 * pairs)) # both peers of each, twice and more
 	[ "$(counter pairs_dead_client)" = 0 ]
 	[ "$(counter pairs_dead_backend)" = 0 ]
 	[ -z "${KV_SOAK:-}" ] || again "$QUICK"
