@@ -190,16 +190,23 @@ start_kvsteer() {
 		router_pid[$1-$lane]=$spawned
 		router_target[$1-$lane]=10.71.1.1:8000
 	done
-	[ "$1" != kvsteer ] || agent_idle_us=$(cpu_per_second "$spawned")
+	[ "$1" != kvsteer ] || agent_idle_us=$(cpu_per_second "$ns-gw")
 }
 
-# cpu_per_second PID: what a process without work uses, in microseconds of CPU time.
+# cpu_per_second NAMESPACE: what its processes use without work, in microseconds of CPU time.
 cpu_per_second() {
 	local from to
-	from=$(awk '{ns += $1} END {printf "%d", ns}' /proc/"$1"/task/*/schedstat)
+	from=$(cpu_ns "$1")
 	sleep 2
-	to=$(awk '{ns += $1} END {printf "%d", ns}' /proc/"$1"/task/*/schedstat)
+	to=$(cpu_ns "$1")
 	echo $(((to - from) / 2000))
+}
+
+cpu_ns() {
+	local pid
+	for pid in $(ip netns pids "$1"); do
+		cat /proc/"$pid"/task/*/schedstat
+	done | awk '{ ns += $1 } END { printf "%d", ns }'
 }
 
 # counters NAME: kvsteer's counters as JSON; null for the others.

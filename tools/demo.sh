@@ -126,7 +126,7 @@ config() { # POLICY
 	done
 }
 
-# up POLICY: engines with cold caches, and the gateway. Sets $agent.
+# up POLICY: engines with cold caches, and the gateway. Sets $gateway_pid.
 up() {
 	local i
 	for ((i = 1; i <= engines; i++)); do
@@ -136,7 +136,7 @@ up() {
 	done
 	config "$1" >"$work/kvsteer.yaml"
 	kv_start $id-gw "$work/kvsteerd.log" "$out/kvsteerd" -c "$work/kvsteer.yaml"
-	agent=${started[-1]}
+	gateway_pid=${started[-1]}
 	for ((i = 1; i <= engines; i++)); do
 		wait_for "engine $i" "$work/engines.log" "http://10.72.$i.2:8000/health"
 	done
@@ -144,7 +144,7 @@ up() {
 }
 
 down() {
-	stop "$agent"
+	stop "$gateway_pid"
 	stop "${started[@]}"
 	started=()
 }
@@ -153,9 +153,13 @@ counters() {
 	kv_in $id-gw "$out/kvsteer" -j counters
 }
 
-# Clock ticks of user and system time that the agent has had.
+# Clock ticks of user and system time that the gateway's processes have had: the one that was
+# started waits for the agent, which is another.
 ticks() {
-	awk '{ sub(/.*\) /, ""); print $12 + $13 }' "/proc/$agent/stat"
+	local pid
+	for pid in $(ip netns pids $id-gw); do
+		cat "/proc/$pid/stat"
+	done | awk '{ sub(/.*\) /, ""); n += $12 + $13 } END { print n }'
 }
 
 # The command that plays the trace in $1 seconds, in the array $play.
