@@ -137,6 +137,7 @@ endef
 $(foreach t,$(TOOLS),$(eval $(call TOOL,$(t))))
 $(B)/kv-replay: $(B)/libsim.a
 $(B)/kv-replay: LDLIBS += -lz
+$(B)/kv-engine: $(B)/libcommon.a
 $(B)/kv-bench-events $(B)/kv-engine: LDLIBS += $(EVENTLIBS)
 
 # ---- tests ----

@@ -176,10 +176,10 @@ KV_INLINE void kv_match_session(struct kv_steer *st)
 /* ---- policies ------------------------------------------------------------------------ */
 
 /* What a backend would cost: time, so that unequal engines compare. */
-KV_INLINE __u64 kv_cost(const struct kv_steer *st, const struct kv_backend *b, __u32 match)
+KV_INLINE __u64 kv_cost(const struct kv_steer *st, const struct kv_backend *b, __u64 wait,
+			__u32 match)
 {
-	return kv_time(kv_wait(b, st->now) * 1024 + (__u64)kv_left(st->need, match) * st->weight,
-		       b);
+	return kv_time(wait * 1024 + (__u64)kv_left(st->need, match) * st->weight, b);
 }
 
 /* Worth keeping to, under sticky. */
@@ -199,7 +199,8 @@ static long kv_score_step(__u32 i, void *ctx)
 	if (!b)
 		return 0;
 	match = st->match[kv_index(id, KV_MAX_BACKENDS)];
-	cost = kv_cost(st, b, match);
+	wait = kv_wait(b, st->now);
+	cost = kv_cost(st, b, wait, match);
 	/* The cache that has taken in least is the one with room for a new conversation. least: the
 	 * fewest requests, then whose queue has not moved for longest, so that equals take turns.
 	 */
@@ -218,7 +219,7 @@ static long kv_score_step(__u32 i, void *ctx)
 	}
 	if (st->policy != KV_POLICY_STICKY)
 		return 0;
-	wait = kv_time(kv_wait(b, st->now) * 1024, b);
+	wait = kv_time(wait * 1024, b);
 	if (wait < st->least_wait)
 		st->least_wait = wait;
 	if (!kv_near(st, match))

@@ -2,42 +2,8 @@
 /* Heads and whole answers. */
 #include <string.h>
 
+#include "common/reason.h"
 #include "engine.h"
-
-const char *status_text(int status)
-{
-	switch (status) {
-	case 200:
-		return "OK";
-	case 204:
-		return "No Content";
-	case 304:
-		return "Not Modified";
-	case 400:
-		return "Bad Request";
-	case 404:
-		return "Not Found";
-	case 405:
-		return "Method Not Allowed";
-	case 413:
-		return "Content Too Large";
-	case 417:
-		return "Expectation Failed";
-	case 429:
-		return "Too Many Requests";
-	case 431:
-		return "Request Header Fields Too Large";
-	case 500:
-		return "Internal Server Error";
-	case 501:
-		return "Not Implemented";
-	case 503:
-		return "Service Unavailable";
-	case 505:
-		return "HTTP Version Not Supported";
-	}
-	return "Status";
-}
 
 void conn_head(struct conn *c, int status, const char *type, int64_t length, const char *extra)
 {
@@ -53,7 +19,7 @@ void conn_head(struct conn *c, int status, const char *type, int64_t length, con
 	conn_addf(c,
 		  "HTTP/1.1 %d %s\r\nserver: kv-engine\r\nx-engine: %s\r\n%scontent-type: %s\r\n"
 		  "%s%s\r\n",
-		  status, status_text(status), c->engine->name, framing, type, extra,
+		  status, kv_reason_phrase(status), c->engine->name, framing, type, extra,
 		  c->keep_alive ? "" : "connection: close\r\n");
 	if (c->close_silently)
 		c->keep_alive = false;

@@ -144,7 +144,6 @@ void conn_done(struct conn *c); /* the answer is complete */
 void conn_run(struct conn *c);	/* goes on: may free c, so it comes last */
 void conn_rst(struct conn *c);
 void conn_close_idle(struct conn *c); /* by FIN, if no request is in hand */
-const char *status_text(int status);
 
 /* api.c: a whole request has arrived */
 void api_request(struct conn *c);

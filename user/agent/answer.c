@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include <stdio.h>
-#include <string.h>
 
 #include "agent/answer.h"
 #include "common/cleanup.h"

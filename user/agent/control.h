@@ -5,7 +5,7 @@
  *	{"verb": "status"}
  *	{"verb": "backend-add", "service": S, "address": A [, "name", "capacity", "rate"]}
  *	{"verb": "backend-drain", "name": N}      {"verb": "backend-undrain", "name": N}
- *	{"verb": "backend-remove", "name": N}
+ *	{"verb": "backend-remove", "name": N}     {"verb": "backend-show", "name": N}
  *	{"verb": "serving", "service": S, "model": M}, answered with "backends", their ids
  *	{"verb": "restart" [, "program": path]}, answered when that program has been asked
  *	{"verb": "apply", "config": TEXT [, "file": what messages call it]}

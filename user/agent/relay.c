@@ -7,7 +7,6 @@
  */
 #include <errno.h>
 #include <linux/sockios.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
@@ -18,7 +17,6 @@
 #include "agent/relay.h"
 #include "agent/relay_private.h"
 #include "agent/request.h"
-#include "common/log.h"
 
 #define RELAY_LITTLE 4096
 #define RELAY_TURN (1u << 20) /* of a request in one turn of the loop */

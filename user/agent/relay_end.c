@@ -152,9 +152,7 @@ void relay_finish(struct client *c)
 {
 	struct agent *agent = c->agent;
 	struct request *r = c->request;
-	bool reuse = !r->broken && r->sent == r->len && !(r->response.flags & KV_FRAMING_CLOSE);
 	bool more = c->in.len > r->len, mine = relay_is_mine(c);
-	struct upstream *up = r->up;
 
 	if (r->response.flags & KV_FRAMING_CLOSE)
 		c->close_after = true;
@@ -168,14 +166,9 @@ void relay_finish(struct client *c)
 		relay_forget(c);
 		return;
 	}
-	relay_settle(c, up->slot, KV_CALL_SETTLE_FINISHED);
 	count(&agent->dp, agent_relayed);
-	relay_detach(c);
+	relay_give_up(c, KV_CALL_SETTLE_FINISHED, relay_reusable(r) ? RELAY_REUSE : RELAY_CLOSE);
 	client_free_request(c);
-	if (reuse)
-		upstream_release(up);
-	else
-		upstream_retire(up, false);
 	client_finished(c);
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* What a response's status says of its backend, and whether the client is to see it. */
 #include <string.h>
-#include <strings.h>
 
 #include <kvsteer/framing.h>
 
@@ -15,8 +14,7 @@
 static void relay_pass_on(struct client *c)
 {
 	struct request *r = c->request;
-	bool whole = kv_framing_done(&r->response) && !r->broken && r->sent == r->len &&
-		     !(r->response.flags & KV_FRAMING_CLOSE);
+	bool whole = kv_framing_done(&r->response) && relay_reusable(r);
 	__u32 backend = r->up->backend;
 
 	count(&c->agent->dp, agent_busy_passed_on);

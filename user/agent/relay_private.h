@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What relay.c and relay_end.c share. */
+/* What relay*.c share. */
 #ifndef AGENT_RELAY_PRIVATE_H
 #define AGENT_RELAY_PRIVATE_H
 
@@ -11,10 +11,18 @@ static inline void relay_deadline(struct client *c)
 	c->deadline_ns = c->last_ns + c->agent->config->timeouts.response_ms * MS;
 }
 
+/* Response and request are through, and the connection is as good as before. The response has been
+ * read to its end. */
+static inline bool relay_reusable(const struct request *r)
+{
+	return !r->broken && r->sent == r->len && !(r->response.flags & KV_FRAMING_CLOSE);
+}
+
 /* Gives back what the kernel has not. */
 void relay_settle(struct client *c, __u32 slot, enum kv_call_op op);
 /* No byte of a response has come: the request is still whole, so another backend can have it. */
 void relay_retry(struct client *c, bool reset);
+
 enum relay_upstream { RELAY_REUSE, RELAY_CLOSE, RELAY_ABORT };
 
 /* Takes the upstream, which is ours, out of the request's hands. */

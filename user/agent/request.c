@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Requests that are whole: hashed, decided, sent to a backend. */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "agent/answer.h"

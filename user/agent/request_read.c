@@ -16,7 +16,6 @@
 #include "agent/request_private.h"
 #include "agent/restart.h"
 #include "agent/sweep.h"
-#include "common/log.h"
 
 #define FIRST_READ (16u << 10) /* holds any head that is accepted */
 #define HEAD_STEP 512u

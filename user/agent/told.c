@@ -11,7 +11,6 @@
 #include "agent/pool.h"
 #include "agent/tokenize.h"
 #include "common/log.h"
-#include "engines/time.h"
 
 #define RETRY (5 * SECOND)  /* after a failure */
 #define LOST (5 * SECOND)   /* without a connection */
@@ -84,6 +83,16 @@ static void on_problem(void *ctx, const char *source, enum kv_problem what, cons
 		kv_warn("events: %s", text);
 }
 
+/* Whatever of it there is. */
+static void stop_follower(struct told *t)
+{
+	tokenizer_free(t->tokenizer);
+	kv_follow_free(t->follow);
+	told_sink_close(&t->sink);
+	t->tokenizer = NULL;
+	t->follow = NULL;
+}
+
 /* Started when the first engine is to be followed. */
 static int start_follower(struct told *t)
 {
@@ -105,17 +114,13 @@ static int start_follower(struct told *t)
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	t->follow = kv_follow_new(&limits, &told_sink_ops, on_problem, t);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (!t->follow) {
-		told_sink_close(&t->sink);
-		return -ENOMEM;
+	if (t->follow) {
+		kv_follow_on_turn(t->follow, told_sink_turn);
+		t->tokenizer = tokenizer_new(t);
 	}
-	kv_follow_on_turn(t->follow, told_sink_turn);
-	t->tokenizer = tokenizer_new(t);
 	if (t->tokenizer)
 		return 0;
-	kv_follow_free(t->follow);
-	t->follow = NULL;
-	told_sink_close(&t->sink);
+	stop_follower(t);
 	return -ENOMEM;
 }
 
@@ -368,9 +373,7 @@ void told_close(struct agent *agent)
 		told_model_forget(&t->backends[id]);
 		free(t->backends[id].counted);
 	}
-	tokenizer_free(t->tokenizer);
-	kv_follow_free(t->follow);
-	told_sink_close(&t->sink);
+	stop_follower(t);
 	free(t);
 	agent->telling = NULL;
 }

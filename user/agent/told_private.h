@@ -10,7 +10,6 @@
 #include "events/follow.h"
 #include "events/tie.h"
 
-#define TOLD_RANKS_MAX 64
 #define TOLD_SOURCE_LEN (KV_NAME_LEN + 16) /* of a source's name: BACKEND/RANK */
 
 /* How a backend's engine is followed. */

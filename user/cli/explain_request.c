@@ -146,7 +146,9 @@ static int hash_hint(struct cli *cli, const struct hash_options *o, const char *
 /* Of prompts that are token ids: the engines', where their events tell it. 0: the default. */
 static __u32 block_of(const struct view *view, const struct kv_service *service)
 {
-	for (__u32 i = 0; i < service->n_backends && i < KV_MAX_BACKENDS; i++) {
+	/* as told_block() of the agent */
+	for (__u32 i = 0; service->events.on && i < service->n_backends && i < KV_MAX_BACKENDS;
+	     i++) {
 		const struct kv_backend *b = view_backend(view, service->backends[i]);
 
 		if (b && b->told_block)

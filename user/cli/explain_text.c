@@ -108,11 +108,11 @@ static const char *why(const struct steering_report *r, const struct steering_ca
 		break;
 	case KV_POLICY_LEAST:
 		snprintf(buf, WHY_TEXT, "%.3fs queued, %llu requests", c->wait_s,
-			 (unsigned long long)c->requests);
+			 (unsigned long long)c->load);
 		break;
 	case KV_POLICY_HASH:
 		snprintf(buf, WHY_TEXT, "%llu requests, %s the bound of %llu",
-			 (unsigned long long)c->requests, c->full ? "at" : "below",
+			 (unsigned long long)c->load, c->full ? "at" : "below",
 			 (unsigned long long)r->bound);
 		break;
 	case KV_POLICY_P2C:

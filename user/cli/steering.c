@@ -125,19 +125,22 @@ static double in_seconds(__u64 time)
 static void look(const struct kv_steer *st, __u32 at, struct steering_candidate *c)
 {
 	const struct kv_backend *b;
+	__u64 wait;
 
 	c->backend = st->candidate[at];
 	b = kv_world_backend(c->backend);
+	wait = kv_wait(b, st->now);
 	c->matched = st->match[c->backend];
 	c->own = kv_left(st->need, c->matched);
-	c->wait = kv_saturate(kv_wait(b, st->now));
+	c->wait = kv_saturate(wait);
 	c->requests = kv_count(&b->inflight_requests);
 	c->tokens = kv_count(&b->inflight_tokens);
 	c->wait_s = in_seconds(kv_time((__u64)c->wait * 1024, b));
 	c->own_s = in_seconds(kv_time((__u64)c->own * 1024, b));
-	c->cost_s = in_seconds(kv_cost(st, b, c->matched));
+	c->cost_s = in_seconds(kv_cost(st, b, wait, c->matched));
 	c->near = kv_near(st, c->matched);
-	c->full = c->requests >= st->load;
+	c->load = kv_requests(b);
+	c->full = c->load >= st->load;
 }
 
 /* Of all pairs that may be drawn, the share that it wins: one, drawn first, keeps a tie. */
@@ -225,10 +228,9 @@ static bool some_start_slowly(const struct kv_service *service)
 }
 
 int steering_explain(const struct view *view, const struct kv_query *query, const __u64 *mask,
-		     struct steering_report *ret)
+		     struct steering_report *r)
 {
 	struct kv_steer st = {.query = *query, .masked = !!mask};
-	struct steering_report *r = ret;
 	int err;
 
 	if (mask)

@@ -26,6 +26,7 @@ struct steering_candidate {
 	__u32 wait;	/* tokens queued there before it */
 	__u64 requests; /* in flight there; tokens: not yet computed of them, at dispatch */
 	__u64 tokens;
+	__u64 load; /* requests as least and hash count them: others' too */
 	double wait_s;
 	double own_s;
 	double cost_s; /* what price, ttft, sticky and least compare */

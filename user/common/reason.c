@@ -6,6 +6,10 @@ const char *kv_reason_phrase(int status)
 	switch (status) {
 	case 200:
 		return "OK";
+	case 204:
+		return "No Content";
+	case 304:
+		return "Not Modified";
 	case 400:
 		return "Bad Request";
 	case 404:
@@ -18,6 +22,8 @@ const char *kv_reason_phrase(int status)
 		return "Content Too Large";
 	case 417:
 		return "Expectation Failed";
+	case 429:
+		return "Too Many Requests";
 	case 431:
 		return "Request Header Fields Too Large";
 	case 500:

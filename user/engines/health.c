@@ -270,10 +270,8 @@ bool health_is_refused(const struct health_pool *p, uint32_t id)
 
 void health_connected(struct health_pool *p, uint32_t id, uint64_t now_ns)
 {
-	struct health *h = member(p, id);
-
-	if (h && health_is_refused(p, id))
-		go(p, h, HEALTH_UP, health_takes_connections, now_ns);
+	if (health_is_refused(p, id))
+		go(p, &p->members[id], HEALTH_UP, health_takes_connections, now_ns);
 }
 
 void health_drain(struct health_pool *p, uint32_t id, bool draining, uint64_t now_ns)

@@ -95,7 +95,7 @@ static void say(struct prober *p, enum fetch_result result, int status, uint64_t
 					? ""
 					: " Until it answers, its health is judged by its requests "
 					  "alone.");
-		else if (status >= 500 && status != 501)
+		else if (probe_of(result, status) == PROBE_BAD)
 			kv_warn("backend %s: %s: status %d: the engine says that it is not well",
 				p->name, url, status);
 		else

@@ -7,7 +7,6 @@
 struct tie {
 	uint64_t token, text;
 	uint32_t next; /* in its bucket: index + 1, 0: none */
-	uint32_t used;
 };
 
 struct kv_ties {
@@ -73,7 +72,6 @@ static void take_out(struct kv_ties *t, uint32_t i)
 	while (*link != i + 1)
 		link = &t->ties[*link - 1].next;
 	*link = t->ties[i].next;
-	t->ties[i].used = 0;
 	t->n--;
 }
 
@@ -85,10 +83,10 @@ bool kv_ties_add(struct kv_ties *t, uint64_t token, uint64_t text)
 	while (kv_ties_next(t, token, &at, &other))
 		if (other == text || ++n == KV_TIES_EACH)
 			return false;
-	if (t->ties[t->at].used)
+	if (t->n == t->max)
 		take_out(t, t->at);
 	head = head_of(t, token);
-	t->ties[t->at] = (struct tie){token, text, *head, 1};
+	t->ties[t->at] = (struct tie){token, text, *head};
 	*head = t->at + 1;
 	t->at = (t->at + 1) % t->max;
 	t->n++;
