@@ -145,22 +145,30 @@ static unsigned int texts(const struct kv_ties *t, uint64_t token)
 static void table(void)
 {
 	struct kv_ties *t = kv_ties_new(32 * 100);
+	struct kv_tie old = {};
 
 	TEST("ties: several texts of one block, each once; the oldest make room")
 	{
-		CHECK(kv_ties_add(t, 1, 10));
-		CHECK(kv_ties_add(t, 1, 11));
-		CHECK(!kv_ties_add(t, 1, 10));
-		CHECK(kv_ties_add(t, 2, 10));
+		CHECK(kv_ties_add(t, 1, 10, &old));
+		CHECK(kv_ties_add(t, 1, 11, &old));
+		CHECK_EQ(kv_ties_add(t, 1, 10, &old), KV_TIED_NOT);
+		CHECK(kv_ties_add(t, 2, 10, &old));
 		CHECK_EQ(texts(t, 1), 2);
 		CHECK_EQ(texts(t, 2), 1);
 		CHECK_EQ(texts(t, 3), 0);
 		for (uint64_t i = 0; i < 97; i++)
-			CHECK(kv_ties_add(t, 100 + i % 5, i));
+			CHECK(kv_ties_add(t, 100 + i % 5, i, &old));
 		CHECK_EQ(texts(t, 1), 2);
 		CHECK_EQ(kv_ties_count(t), 100);
-		for (uint64_t i = 0; i < 1000; i++)
-			CHECK(kv_ties_add(t, 1000 + i, i));
+		CHECK_EQ(old.token + old.text, 0);
+		for (uint64_t i = 0; i < 1000; i++) {
+			CHECK_EQ(kv_ties_add(t, 1000 + i, i, &old), KV_TIED_REPLACES);
+			CHECK_EQ(old.token, i == 0 || i == 1 ? 1
+					    : i == 2	     ? 2
+					    : i < 100	     ? 100 + (i - 3) % 5
+							     : 900 + i);
+			CHECK_EQ(old.text, i < 3 ? 10 + i % 2 : i < 100 ? i - 3 : i - 100);
+		}
 		CHECK_EQ(kv_ties_count(t), 100);
 		CHECK_EQ(texts(t, 1), 0);
 		CHECK_EQ(texts(t, 1899), 0);
@@ -171,10 +179,10 @@ static void table(void)
 	TEST("ties: of one block no more than can be told in one go")
 	{
 		for (uint64_t i = 0; i < KV_TIES_EACH; i++)
-			CHECK(kv_ties_add(t, 1, i));
-		CHECK(!kv_ties_add(t, 1, KV_TIES_EACH));
+			CHECK(kv_ties_add(t, 1, i, &old));
+		CHECK_EQ(kv_ties_add(t, 1, KV_TIES_EACH, &old), KV_TIED_NOT);
 		CHECK_EQ(texts(t, 1), KV_TIES_EACH);
-		CHECK(kv_ties_add(t, 2, KV_TIES_EACH));
+		CHECK(kv_ties_add(t, 2, KV_TIES_EACH, &old));
 	}
 	kv_ties_free(t);
 }

@@ -41,9 +41,7 @@ struct told_backend {
 struct told_ties {
 	struct told_ties *next;
 	__u32 n;
-	struct {
-		__u64 token, text;
-	} tie[KV_MAX_RUNGS];
+	struct kv_tie tie[KV_MAX_RUNGS];
 };
 
 /* Of the follower's thread, but for what is under the mutex. */

@@ -140,20 +140,32 @@ static void retell(struct told_sink *s, struct kv_index *ix)
 	}
 }
 
-/* What is held already is told of the text now. */
-static void tie(struct told_sink *s, struct kv_index *ix, __u64 token, __u64 text)
+/* What the index has of the token block is told of the text. */
+static void tell_text(struct told_sink *s, struct kv_index *ix, const struct kv_tie *tie, bool gone)
 {
 	uint32_t weight;
 
-	if (!kv_ties_add(s->ties, token, text))
-		return;
 	for (__u32 id = 0; id < s->max_backends; id++) {
 		if (kv_read_once(s->backends[id].told) == KV_TOLD_OFF)
 			continue;
-		weight = kv_index_lookup(ix, id, token);
+		weight = kv_index_lookup(ix, id, tie->token);
 		if (weight)
-			add(s, text, id, false, KV_TIERS - weight);
+			add(s, tie->text, id, gone, KV_TIERS - weight);
 	}
+}
+
+/* What is held already is told of the text now. A text that is tied no more would never be told to
+ * be gone, so it is taken back; while other ties of it stand, too little is told. */
+static void tie(struct told_sink *s, struct kv_index *ix, const struct kv_tie *tie)
+{
+	enum kv_tied tied;
+	struct kv_tie old;
+
+	tied = kv_ties_add(s->ties, tie->token, tie->text, &old);
+	if (tied == KV_TIED_REPLACES)
+		tell_text(s, ix, &old, true);
+	if (tied != KV_TIED_NOT)
+		tell_text(s, ix, tie, false);
 }
 
 static void take_ties(struct told_sink *s, struct kv_index *ix)
@@ -162,7 +174,7 @@ static void take_ties(struct told_sink *s, struct kv_index *ix)
 
 	for (; ties; ties = next) {
 		for (__u32 i = 0; i < ties->n; i++)
-			tie(s, ix, ties->tie[i].token, ties->tie[i].text);
+			tie(s, ix, &ties->tie[i]);
 		next = ties->next;
 		free(ties);
 	}

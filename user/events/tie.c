@@ -5,7 +5,7 @@
 #include <sys/random.h>
 
 struct tie {
-	uint64_t token, text;
+	struct kv_tie is;
 	uint32_t next; /* in its bucket: index + 1, 0: none */
 };
 
@@ -56,10 +56,10 @@ bool kv_ties_next(const struct kv_ties *t, uint64_t token, uint32_t *at, uint64_
 	uint32_t i = *at ? t->ties[*at - 1].next : *head_of(t, token);
 
 	for (; i; i = t->ties[i - 1].next) {
-		if (t->ties[i - 1].token != token)
+		if (t->ties[i - 1].is.token != token)
 			continue;
 		*at = i;
-		*ret_text = t->ties[i - 1].text;
+		*ret_text = t->ties[i - 1].is.text;
 		return true;
 	}
 	return false;
@@ -67,7 +67,7 @@ bool kv_ties_next(const struct kv_ties *t, uint64_t token, uint32_t *at, uint64_
 
 static void take_out(struct kv_ties *t, uint32_t i)
 {
-	uint32_t *link = head_of(t, t->ties[i].token);
+	uint32_t *link = head_of(t, t->ties[i].is.token);
 
 	while (*link != i + 1)
 		link = &t->ties[*link - 1].next;
@@ -75,22 +75,25 @@ static void take_out(struct kv_ties *t, uint32_t i)
 	t->n--;
 }
 
-bool kv_ties_add(struct kv_ties *t, uint64_t token, uint64_t text)
+enum kv_tied kv_ties_add(struct kv_ties *t, uint64_t token, uint64_t text, struct kv_tie *ret_old)
 {
+	bool full = t->n == t->max;
 	uint32_t at = 0, n = 0, *head;
 	uint64_t other;
 
 	while (kv_ties_next(t, token, &at, &other))
 		if (other == text || ++n == KV_TIES_EACH)
-			return false;
-	if (t->n == t->max)
+			return KV_TIED_NOT;
+	if (full) {
+		*ret_old = t->ties[t->at].is;
 		take_out(t, t->at);
+	}
 	head = head_of(t, token);
-	t->ties[t->at] = (struct tie){token, text, *head};
+	t->ties[t->at] = (struct tie){{token, text}, *head};
 	*head = t->at + 1;
 	t->at = (t->at + 1) % t->max;
 	t->n++;
-	return true;
+	return full ? KV_TIED_REPLACES : KV_TIED;
 }
 
 uint32_t kv_ties_count(const struct kv_ties *t)

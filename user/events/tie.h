@@ -19,8 +19,18 @@ struct kv_ties;
 struct kv_ties *kv_ties_new(size_t max_bytes);
 void kv_ties_free(struct kv_ties *t);
 
-/* False: it is there already, or the token key has KV_TIES_EACH texts. */
-bool kv_ties_add(struct kv_ties *t, uint64_t token_key, uint64_t text_key);
+struct kv_tie {
+	uint64_t token, text;
+};
+
+enum kv_tied {
+	KV_TIED_NOT,	 /* it is there already, or the token key has KV_TIES_EACH texts */
+	KV_TIED,	 /* added … */
+	KV_TIED_REPLACES /* … in the place of the oldest one, *ret_old */
+};
+
+enum kv_tied kv_ties_add(struct kv_ties *t, uint64_t token_key, uint64_t text_key,
+			 struct kv_tie *ret_old);
 
 /* Text keys of a token key, one after the other: begin with *at = 0; false: no more. */
 bool kv_ties_next(const struct kv_ties *t, uint64_t token_key, uint32_t *at, uint64_t *ret_text);
