@@ -137,6 +137,31 @@ text_holds() {
 	text_holds "$(chat 1 1100)" "e$other 256 told"
 }
 
+# tokenize_fails: some prompt's engine has not told its tokens; sets body
+tokenize_fails() {
+	local i
+	for i in 11 12 13 14 15; do
+		body=$(chat $i 2000)
+		post "$KV_V4" "$body"
+		kv_fault 1 '{"status":500}'
+		kv_fault 2 '{"status":500}'
+		sleep 0.5
+		kv_fault 1 '{}'
+		kv_fault 2 '{}'
+		[ "$(counter tokenize_failed)" = 0 ] || return 0
+	done
+	return 1
+}
+
+@test "a prompt whose tokens could not be had is asked about again when it comes again" {
+	local body tied
+	tokenize_fails
+	tied=$(counter tied_prompts)
+	post "$KV_V4" "$body"
+	until_true 10 risen tied_prompts $((tied + 1))
+	text_holds "$body" "$(kvs -j prefix lookup --path /v1/chat/completions <<<"$body" | jq -r '.holders[0].backend') 448 told"
+}
+
 @test "evicted blocks are forgotten, though they had been learned" {
 	direct 1 3000 64
 	until_true 5 holds 3000 64 "e1 64 told"

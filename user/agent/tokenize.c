@@ -39,6 +39,22 @@ static void drop(struct tokenize_queue *q, struct tokenize_job *job)
 	q->z->bytes -= job->body_len;
 }
 
+static __u64 *seen_place(struct tokenizer *z, __u64 prompt)
+{
+	return &z->seen[prompt % (sizeof(z->seen) / sizeof(*z->seen))];
+}
+
+/* Nothing has come of it: it may be asked about again when the prompt comes again. */
+static void give_up(struct tokenize_queue *q, struct tokenize_job *job)
+{
+	__u64 *place = seen_place(q->z, job->prompt);
+
+	if (*place == job->prompt)
+		*place = 0;
+	drop(q, job);
+	tokenize_job_free(job);
+}
+
 /* ---- asking -------------------------------------------------------------------------- */
 
 static void ask_later(struct tokenize_queue *q)
@@ -103,17 +119,20 @@ static void on_done(void *arg, enum fetch_result result, int status)
 	struct agent *agent = q->z->told->agent;
 
 	q->fetch = NULL;
-	drop(q, job);
 	if (result == FETCH_ANSWERED && status == 200) {
+		drop(q, job);
 		tokenize_answered(q->z, job);
 		ask_later(q);
 		return;
 	}
-	tokenize_job_free(job);
 	count(&agent->dp, tokenize_failed);
 	if (result != FETCH_ANSWERED || status >= 500 || refuses_all(status)) {
 		complain(q, result, status);
 		q->not_before = kv_now_ns() + (refuses_all(status) ? PAUSE_NONE : PAUSE);
+		give_up(q, job);
+	} else {
+		drop(q, job);
+		tokenize_job_free(job);
 	}
 	ask_later(q);
 }
@@ -131,8 +150,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	job->block = told_block(t->agent, dp->backends[q->backend].service);
 	if (!job->block) {
 		if (kv_now_ns() - job->created_ns > BLOCK_WAIT) {
-			drop(q, job);
-			tokenize_job_free(job);
+			give_up(q, job);
 			count(dp, tokenize_dropped);
 		}
 		q->not_before = kv_now_ns() + SECOND;
@@ -156,8 +174,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 		count(dp, tokenize_asked);
 		return;
 	}
-	drop(q, job);
-	tokenize_job_free(job);
+	give_up(q, job);
 	count(dp, tokenize_dropped);
 	ask_later(q);
 }
@@ -182,15 +199,9 @@ static const char *path_of(const struct client *c)
 	return NULL;
 }
 
-static bool seen(struct tokenizer *z, const struct kv_query *query)
+static __u64 hash_of(const struct kv_query *query)
 {
-	__u64 hash = query->rungs[query->n_rungs - 1].hash ^ query->total;
-	__u64 *place = &z->seen[hash % (sizeof(z->seen) / sizeof(*z->seen))];
-
-	if (*place == hash)
-		return true;
-	*place = hash;
-	return false;
+	return query->rungs[query->n_rungs - 1].hash ^ query->total;
 }
 
 /* The body with one field more; NULL: no memory, or not a JSON object. */
@@ -234,7 +245,7 @@ void tokenize_take(struct client *c, __u32 backend)
 	if (kv_tenancy(&c->agent->names) && r->class != PROOF_SALTED)
 		return;
 	path = path_of(c);
-	if (!path || seen(z, &r->dispatch.query))
+	if (!path || *seen_place(z, hash_of(&r->dispatch.query)) == hash_of(&r->dispatch.query))
 		return;
 	job = q->n < JOBS_EACH && len <= BODY_MAX && z->bytes + len <= BYTES_ALL
 		      ? calloc(1, sizeof(*job))
@@ -250,6 +261,8 @@ void tokenize_take(struct client *c, __u32 backend)
 	job->has_tenant = kv_tenancy(&c->agent->names);
 	job->tenant = r->head.tenant;
 	job->created_ns = kv_now_ns();
+	job->prompt = hash_of(&r->dispatch.query);
+	*seen_place(z, job->prompt) = job->prompt;
 	TAILQ_INSERT_TAIL(&q->jobs, job, link);
 	q->n++;
 	z->bytes += job->body_len;
@@ -267,10 +280,8 @@ void tokenize_forget(struct tokenizer *z, __u32 backend)
 	fetch_cancel(q->fetch);
 	q->fetch = NULL;
 	event_del(&q->timer);
-	while ((job = TAILQ_FIRST(&q->jobs))) {
-		drop(q, job);
-		tokenize_job_free(job);
-	}
+	while ((job = TAILQ_FIRST(&q->jobs)))
+		give_up(q, job);
 	q->not_before = 0;
 }
 

@@ -19,6 +19,7 @@ struct tokenize_job {
 	bool has_tenant;
 	struct kv_sip tenant;
 	__u64 created_ns;
+	__u64 prompt; /* hash of it: its mark in tokenizer.seen */
 	__u32 block; /* tokens per block of the engine's events */
 };
 
@@ -40,7 +41,7 @@ struct tokenizer {
 	struct told *told;
 	struct tokenize_queue queues[KV_MAX_BACKENDS];
 	size_t bytes;	  /* of all jobs that wait */
-	__u64 seen[4096]; /* prompts asked about lately, by hash */
+	__u64 seen[4096]; /* prompts asked about lately, or waiting, by hash */
 	pthread_t thread;
 	bool running;
 	pthread_mutex_t mutex; /* of what follows */
