@@ -89,6 +89,8 @@ static bool socket_upstream(struct agent *agent, __u32 slot, const struct kv_tup
 		return false;
 	switch (kv_read_once(s->state)) {
 	case KV_UP_IDLE:
+		/* Whoever is away has none: it is down by a judgement of its health. */
+		agent->pools[up->backend].away = false;
 		upstream_watch(up, true);
 		break;
 	case KV_UP_RELAY:
