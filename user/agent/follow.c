@@ -179,18 +179,26 @@ void following_close(struct agent *agent)
 
 int following_check(struct agent *agent, const struct kv_config *to, char *err, size_t errlen)
 {
+	struct following *f = agent->following;
 	struct page_server *server;
 	char text[KV_ADDR_TEXT];
+	bool aside;
 	int ret;
 
 	if (!to->http.port || kv_addr_equal(&to->http, &agent->config->http))
 		return 0;
+	/* Of one port a socket may be in the way of another address's, so ours steps aside. */
+	aside = f && f->server && to->http.port == agent->config->http.port;
+	if (aside)
+		following_serve_end(f);
 	ret = page_server_open(agent->base, &to->http, NULL, NULL, &server);
 	if (ret)
 		snprintf(err, errlen, "http: %s: %s; nothing has been changed",
 			 kv_addr_format(&to->http, text, sizeof(text)), strerror(-ret));
 	else
 		page_server_close(server);
+	if (aside)
+		following_serve(f, &agent->config->http);
 	return ret;
 }
 
