@@ -11,6 +11,7 @@ settings() {
 http: "$HTTP"
 follow: {health: 300ms, health_timeout: 300ms, metrics: 200ms, metrics_timeout: 300ms, models: 500ms, stale: 1s}
 health: {slow_start: 1s, eject_time: 1s}
+max_backends: 6
 TEXT
 	kv_config
 }
@@ -211,6 +212,66 @@ print(json.dumps({"model": "emulated", "max_tokens": 2, "prompt": " ".join("%s%d
 	kv_engine 3
 	until_true 5 differ 1
 	until_true 10 is_up e3
+}
+
+@test "an id that is used again at once: nothing of its former engine" {
+	capacity_is() { [ "$(of "$1" capacity)" = "$2" ]; }
+	until_true 5 capacity_is e3 65536
+	kvs backend remove e3
+	# there is no other id; the engine behind it says nothing of its size
+	until_true 3 kvs backend add v4 10.72.3.2:8009 --name late
+	[ "$(of late capacity)" = 262144 ]
+	sleep 1.2
+	[ "$(of late capacity)" = 262144 ]
+	kvs backend remove late
+	until_true 3 kvs backend add v4 10.72.3.2:8000 --name e3
+	until_true 5 is_up e3
+	until_true 5 capacity_is e3 65536
+}
+
+@test "ejected when the agent dies: the next one does not take it for one that was away" {
+	local i had agent again
+	had=$(grep -c ': ejected (too many' "$KV_GW_LOG" || true)
+	agent=$(agent_pid)
+	kv_fault 1 '{"status":500}'
+	for ((i = 0; i < 60; i++)); do
+		post >/dev/null
+		! ejections $((had + 1)) || break
+	done
+	is_down e1
+	again=$(grep -c 'backend e1: up again' "$KV_GW_LOG" || true)
+	kill -KILL "$agent"
+	kv_fault 1 '{}'
+	another() { [ "$(agent_pid)" != "$agent" ]; }
+	until_true 10 another
+	until_true 5 is_up e1
+	[ "$(grep -c 'backend e1: up again' "$KV_GW_LOG")" = "$again" ]
+}
+
+# port_taken: somebody else listens on 9098 there
+port_taken() {
+	kv_in "$KV_ID-gw" ss -ltnH | grep -q ':9098 '
+}
+
+@test "http: another address of the same port; one that is taken changes nothing" {
+	sed "s/^http: .*/http: \"0.0.0.0:9099\"/" "$KV_RUN/kvsteer.yaml" >"$BATS_TEST_TMPDIR/any.yaml"
+	run kvs apply "$BATS_TEST_TMPDIR/any.yaml"
+	echo "$output"
+	[ "$status" = 0 ]
+	[ "$output" = "http: 127.0.0.1:9099 -> *:9099" ]
+	[ "$(page /healthz)" = ok ]
+	[ "$(kv_in "$KV_ID-gw" curl -sS -m 2 http://10.71.1.1:9099/healthz)" = ok ]
+	kv_start "$KV_ID-gw" "$BATS_TEST_TMPDIR/taken" python3 -m http.server --bind 127.0.0.1 9098
+	until_true 5 port_taken
+	sed "s/^http: .*/http: \"0.0.0.0:9098\"/" "$KV_RUN/kvsteer.yaml" >"$BATS_TEST_TMPDIR/taken.yaml"
+	run kvs apply "$BATS_TEST_TMPDIR/taken.yaml"
+	[ "$status" != 0 ]
+	[[ $output == *"http: *:9098: Address already in use; nothing has been changed"* ]]
+	kill "$KV_STARTED"
+	[ "$(kv_in "$KV_ID-gw" curl -sS -m 2 http://10.71.1.1:9099/healthz)" = ok ]
+	kvs apply "$KV_RUN/kvsteer.yaml"
+	[ "$(page /healthz)" = ok ]
+	[ "$(kv_in "$KV_ID-gw" curl -sS -m 2 -o /dev/null -w '%{http_code}' http://10.71.1.1:9099/healthz || true)" = 000 ]
 }
 
 @test "clean end" {

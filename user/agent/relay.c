@@ -17,6 +17,7 @@
 #include "agent/relay.h"
 #include "agent/relay_private.h"
 #include "agent/request.h"
+#include "agent/tokenize.h"
 
 #define RELAY_LITTLE 4096
 #define RELAY_TURN (1u << 20) /* of a request in one turn of the loop */
@@ -97,6 +98,9 @@ void relay_start(struct client *c, struct upstream *up)
 		r->offered = false;
 	relay_deadline(c);
 	client_watch(c, !c->eof);
+	/* Not when it was decided: while it waited it may have been moved to another engine. */
+	if (r->text && !r->attempts)
+		tokenize_take(c, up->backend);
 	relay_to_upstream(c);
 }
 

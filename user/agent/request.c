@@ -41,8 +41,6 @@ void request_decide(struct client *c, __u32 exclude)
 		return;
 	}
 	r->dispatch.backend = backend;
-	if (r->text && exclude == KV_NONE)
-		tokenize_take(c, backend);
 	if (r->dispatch.query.n_rungs)
 		following_lookup(agent, backend, r->class, r->matched);
 	if (exclude == KV_NONE && request_express(&r->head) && dataplane_no_upstream(&agent->dp))

@@ -8,6 +8,7 @@
 #include "agent/listen.h"
 #include "agent/pool.h"
 #include "agent/service.h"
+#include "agent/told.h"
 #include "common/log.h"
 
 __u32 service_find(const struct agent *agent, const char *name)
@@ -281,6 +282,9 @@ void backend_free_if_empty(struct agent *agent, __u32 id)
 	kv_info("backend %s: removed", backend->name);
 	pool_close(agent, id);
 	kv_write_once(backend->state, KV_BACKEND_FREE);
+	/* Now, not at their next look: the id may be another engine's by then. */
+	following_look(agent, id);
+	told_removed(agent, id);
 }
 
 int service_set_all(struct agent *agent, const struct kv_config *config)

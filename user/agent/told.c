@@ -362,6 +362,12 @@ int told_open(struct agent *agent)
 	return 0;
 }
 
+void told_removed(struct agent *agent, __u32 id)
+{
+	if (agent->telling && *agent->telling->backends[id].name)
+		end(agent->telling, id);
+}
+
 void told_close(struct agent *agent)
 {
 	struct told *t = agent->telling;

@@ -17,6 +17,8 @@ struct told;
 
 int told_open(struct agent *agent);
 void told_close(struct agent *agent);
+/* That id is free: whoever gets it next begins anew. */
+void told_removed(struct agent *agent, __u32 id);
 
 /* Tokens per block of prompts that are given as token ids; 0: not known. */
 __u32 told_block(const struct agent *agent, __u32 service);
