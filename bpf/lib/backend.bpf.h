@@ -295,7 +295,7 @@ static __noinline int kv_from_backend(struct __sk_buff *skb, struct kv_packet *p
 		bpf_spin_unlock(&c->lock);
 	}
 	if (s->answered)
-		kv_settle_answered(slot, s->answered);
+		kv_settle_answered(slot, s->answered, true);
 	if (s->stashed && s->verdict == KV_V_FORWARD)
 		kv_bump(KV_CNT_stashed);
 	if (s->broken)

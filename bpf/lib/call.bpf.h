@@ -36,6 +36,8 @@ int kv_agent_call(void *ctx)
 		return 1;
 	if (call->op == KV_CALL_SETTLE_ANSWERED)
 		kv_dispatch_answered(d);
+	else if (call->op == KV_CALL_SETTLE_REFUSED)
+		kv_dispatch_refused(d);
 	else if (call->op == KV_CALL_SETTLE_FINISHED)
 		kv_dispatch_finished(d);
 	else

@@ -157,7 +157,7 @@ static __noinline int kv_from_backend_relay(struct __sk_buff *skb, struct kv_pac
 	}
 	bpf_spin_unlock(&c->lock);
 	if (answered)
-		kv_settle_answered(slot, lent ? answered : 0);
+		kv_settle_answered(slot, answered, lent);
 	if (!lent) {
 		if (done)
 			kv_settle_finished(slot);

@@ -7,6 +7,8 @@
 #ifndef KVSTEER_SCRATCH_BPF_H
 #define KVSTEER_SCRATCH_BPF_H
 
+#include <kvsteer/answer.h>
+
 #include "home.bpf.h"
 #include "rewrite.bpf.h"
 #include "steering.bpf.h"
@@ -122,27 +124,29 @@ KV_GLOBAL int kv_commit(__u32 slot)
 	return 0;
 }
 
-/* What the final response says of its backend, where the agent does not see it; as
- * outcome_of_status() of the agent. */
 KV_INLINE void kv_answer_count(struct kv_backend *b, __u32 status)
 {
+	enum kv_answer answer = kv_answer_of(status);
+
 	kv_atomic_add(&b->answers, 1);
-	if (status == 429 || status == 503)
+	if (answer == KV_ANSWER_BUSY)
 		kv_atomic_add(&b->busy, 1);
-	else if (status >= 500 && status != 501 && status != 505)
+	else if (answer == KV_ANSWER_FAULT)
 		kv_atomic_add(&b->errors, 1);
 }
 
-/* status: of the response, if the agent does not get to see it; else 0. */
-KV_GLOBAL int kv_settle_answered(__u32 slot, __u32 status)
+/* status: of the final response; counted: the agent does not get to see it. */
+KV_GLOBAL int kv_settle_answered(__u32 slot, __u32 status, __u32 counted)
 {
 	struct kv_dispatch *d = kv_dispatch_of(slot);
-	struct kv_backend *b = d && status ? kv_world_backend(d->backend) : NULL;
+	struct kv_backend *b = d && counted ? kv_world_backend(d->backend) : NULL;
 
 	if (b)
 		kv_answer_count(b, status);
-	if (d)
+	if (d && kv_answer_caches(status))
 		kv_dispatch_answered(d);
+	else if (d)
+		kv_dispatch_refused(d);
 	return 0;
 }
 

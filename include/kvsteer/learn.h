@@ -308,6 +308,11 @@ KV_ENTRY void kv_dispatch_answered(struct kv_dispatch *d)
 	kv_settle(d, true);
 }
 
+KV_ENTRY void kv_dispatch_refused(struct kv_dispatch *d)
+{
+	kv_settle(d, false);
+}
+
 KV_ENTRY void kv_dispatch_finished(struct kv_dispatch *d)
 {
 	kv_settle(d, true);

@@ -427,6 +427,7 @@ enum kv_call_op {
 	KV_CALL_SETTLE_ANSWERED, /* slot's dispatch: first response byte */
 	KV_CALL_SETTLE_FINISHED, /* slot's dispatch: response ended */
 	KV_CALL_UNDO,		 /* call.dispatch, for a decision that never got a slot */
+	KV_CALL_SETTLE_REFUSED,	 /* slot's dispatch: first response byte, of a refusal */
 };
 
 /* The one value of map kv_call: written by the agent, then its program kv_agent_call runs. */

@@ -6,11 +6,12 @@
  *	                             shared but round-robin's turn
  *	kv_steer_commit(st, d)       charges the choice, learns the prompt, fills d
  *	kv_dispatch_answered(d)      first response byte: queue shrinks, what was learned holds
+ *	kv_dispatch_refused(d)       the same of a refusal: the backend has nothing of the prompt
  *	kv_dispatch_finished(d)      end of the response, however it ended
  *	kv_dispatch_failed(d)        no response: everything taken back (also for a decision that
  *	                             was never carried out)
  *
- * The last three may be called in any order, any number of times and by several CPUs at once: each
+ * The last four may be called in any order, any number of times and by several CPUs at once: each
  * charge is given back exactly once. Units are tokens everywhere; time is CLOCK_MONOTONIC in ns.
  *
  * Who includes this file first defines the world below: over BPF maps (bpf/lib) or over tables.
@@ -126,6 +127,7 @@ struct kv_steer {
 KV_ENTRY int kv_steer_decide(struct kv_steer *st);
 KV_ENTRY void kv_steer_commit(struct kv_steer *st, struct kv_dispatch *d);
 KV_ENTRY void kv_dispatch_answered(struct kv_dispatch *d);
+KV_ENTRY void kv_dispatch_refused(struct kv_dispatch *d);
 KV_ENTRY void kv_dispatch_finished(struct kv_dispatch *d);
 KV_ENTRY void kv_dispatch_failed(struct kv_dispatch *d);
 

@@ -62,6 +62,30 @@ static void test_post(void)
 	POOLED(0);
 }
 
+/* Full: it has not begun with the prompt, so it holds nothing of it. */
+static void test_post_refused(void)
+{
+	static const char head[] = POST_HEAD HINT "Content-Length: 4\r\n\r\nbody";
+	static const char busy[] = "HTTP/1.1 503 X\r\nContent-Length: 5\r\n\r\n12345";
+	__u64 hash = 0xdef;
+	struct kv_prefix prefix;
+
+	flow_begin();
+	ASK(0, head, LEN(head));
+	COUNTED(LENT(LEN(head)), N(hint_prefix, 1), N(prefix_inserted, 2));
+	LOAD(1, 300);
+	BACKEND_SAYS(0, busy, LEN(busy) - 5);
+	LOAD(1, 0);
+	CHECK(!bpf_map_lookup_elem(bpf_map__fd(gw.skel->maps.kv_prefixes), &hash, &prefix));
+	CHECK_EQ(prefix.holder[0], 0);
+	BACKEND_SAYS(0, busy + LEN(busy) - 5, 5);
+	COUNTED(TO_CLIENT_N(2, LEN(busy)), N(unlearned, 2));
+	CLIENT_ACKS(0);
+	COUNTED(TO_BACKEND_N(1, 0), N(returns, 1));
+	POOLED(0);
+	LOAD(0, 0);
+}
+
 static void test_head_and_body_in_one(void)
 {
 	static const char text[] = POST_HEAD HINT "Content-Length: 4\r\n\r\nbody";
@@ -463,6 +487,7 @@ int main(void)
 	static const struct prog_test tests[] = {
 		{"GET is lent", test_get},
 		{"hinted POST whose body follows", test_post},
+		{"a POST that is refused teaches nothing", test_post_refused},
 		{"head and body in one segment", test_head_and_body_in_one},
 		{"session", test_session},
 		{"malformed hint", test_malformed_hint},

@@ -105,6 +105,22 @@ static void test_lent_before_status(void)
 	RETURNS(0);
 }
 
+/* The agent reads it, the kernel settles it: by its status. */
+static void test_refused(void)
+{
+	static const char busy[] = "HTTP/1.1 429 X\r\nContent-Length: 9\r\n\r\n";
+	__u64 hash = 0x123;
+	struct kv_prefix prefix;
+
+	relay(1);
+	comes_home(busy, LEN(busy));
+	LOAD(1, 0);
+	CHECK(!bpf_map_lookup_elem(bpf_map__fd(gw.skel->maps.kv_prefixes), &hash, &prefix));
+	CHECK_EQ(prefix.holder[0], 0);
+	CHECK_EQ(gw.backends[BACKEND].answers, 0); /* the agent counts */
+	COUNTED(N(unlearned, 1));
+}
+
 static void test_lent_in_flight(void)
 {
 	relay(1);
@@ -251,15 +267,19 @@ static void test_taken_back(void)
 	__u64 hash = 0x123;
 	struct kv_prefix prefix;
 
-	for (int k = 0; k < 2; k++) {
+	for (int k = 0; k < 3; k++) {
 		flow_begin();
 		decide();
 		LOAD(1, 300);
 		CHECK(!bpf_map_lookup_elem(bpf_map__fd(gw.skel->maps.kv_prefixes), &hash, &prefix));
 		CHECK(prefix.holder[0]);
 		gw.dispatches[SLOT(0)] = gw.call->dispatch;
-		call(k ? KV_CALL_SETTLE_FAILED : KV_CALL_UNDO);
-		LOAD(0, 0);
+		call(k == 0   ? KV_CALL_UNDO
+		     : k == 1 ? KV_CALL_SETTLE_FAILED
+			      : KV_CALL_SETTLE_REFUSED);
+		/* One that is refused is over when its response is. */
+		LOAD(k == 2, 0);
+		call(KV_CALL_SETTLE_FINISHED);
 		CHECK(!bpf_map_lookup_elem(bpf_map__fd(gw.skel->maps.kv_prefixes), &hash, &prefix));
 		CHECK(!prefix.holder[0]);
 		COUNTED(N(decisions, 1), N(prefix_inserted, 1), N(unlearned, 1));
@@ -279,6 +299,7 @@ int main(void)
 {
 	static const struct prog_test tests[] = {
 		{"lent before its status", test_lent_before_status},
+		{"a refusal teaches nothing", test_refused},
 		{"lent in mid-flight", test_lent_in_flight},
 		{"lent at its last segment", test_lent_at_the_end},
 		{"bytes are held on the way", test_held_bytes},

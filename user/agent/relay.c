@@ -10,6 +10,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
+#include <kvsteer/answer.h>
 #include <kvsteer/framing.h>
 
 #include "agent/address.h"
@@ -160,7 +161,9 @@ void relay_from_upstream(struct client *c)
 	    relay_answered(c, begun, agent->scratch, n))
 		return;
 	if (kv_framing_answered(&r->response))
-		relay_settle(c, r->up->slot, KV_CALL_SETTLE_ANSWERED);
+		relay_settle(c, r->up->slot,
+			     kv_answer_caches(r->response.status) ? KV_CALL_SETTLE_ANSWERED
+								  : KV_CALL_SETTLE_REFUSED);
 	if (!begun && kv_framing_done(&r->response))
 		relay_usage(c, agent->scratch, used);
 	relay_deadline(c);

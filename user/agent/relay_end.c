@@ -25,7 +25,8 @@ void relay_settle(struct client *c, __u32 slot, enum kv_call_op op)
 	struct kv_dispatch *d = &c->agent->dp.dispatches[slot];
 
 	if (kv_read_once(d->charged_tokens) || kv_read_once(d->unconfirmed) ||
-	    (op != KV_CALL_SETTLE_ANSWERED && kv_read_once(d->charged_request)))
+	    (op != KV_CALL_SETTLE_ANSWERED && op != KV_CALL_SETTLE_REFUSED &&
+	     kv_read_once(d->charged_request)))
 		steer_settle(&c->agent->dp, slot, op);
 }
 

@@ -3,20 +3,17 @@
 
 #include <errno.h>
 
+#include <kvsteer/answer.h>
+
 enum outcome outcome_of_status(int status)
 {
-	switch (status) {
-	case 429:
-	case 503:
-		return OUTCOME_BUSY;
-	case 501: /* a method or version that it does not know: the request's doing */
-	case 505:
-		return OUTCOME_SUCCESS;
-	default:
-		if (status < 200 || status > 599)
-			return OUTCOME_FAILURE;
-		return status < 500 ? OUTCOME_SUCCESS : OUTCOME_FAILURE;
-	}
+	static const enum outcome outcomes[] = {
+		[KV_ANSWER_GOOD] = OUTCOME_SUCCESS,
+		[KV_ANSWER_BUSY] = OUTCOME_BUSY,
+		[KV_ANSWER_FAULT] = OUTCOME_FAILURE,
+	};
+
+	return outcomes[kv_answer_of(status)];
 }
 
 enum outcome outcome_of_connect(int err)
