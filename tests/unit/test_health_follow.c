@@ -46,11 +46,11 @@ static const char *page(const struct loop_server *s, const char *path)
 			    "process_start_time_seconds %f\n"
 			    "vllm:cache_config_info{block_size=\"16\",num_gpu_blocks=\"%u\"} 1\n",
 			 l->running, l->queries, l->hits, l->started, l->blocks);
-	else if (!strcmp(path, "/v1/models"))
+	else if (!strcmp(path, "/v1/models") && l->model)
 		snprintf(l->answer, sizeof(l->answer), OK "{\"data\":[{\"id\":\"%s\"}]}", l->model);
 	else
 		snprintf(l->answer, sizeof(l->answer), "HTTP/1.1 %d X\r\nContent-Length: 0\r\n\r\n",
-			 l->health);
+			 strcmp(path, "/v1/models") ? l->health : 404);
 	return l->answer;
 }
 
@@ -63,17 +63,15 @@ static void state(void *arg, uint32_t id, bool takes, uint32_t weight, uint32_t 
 	told[id].states++;
 }
 
-static void new_cache(void *arg, uint32_t id, const char *why)
+static void new_cache(void *arg, uint32_t id)
 {
 	(void)arg;
-	CHECK(strlen(why) > 5);
 	told[id].caches++;
 }
 
-static void cache_size(void *arg, uint32_t id, uint64_t capacity, uint64_t block_size)
+static void cache_size(void *arg, uint32_t id, uint64_t capacity)
 {
 	(void)arg;
-	CHECK_EQ(block_size, 16);
 	told[id].capacity = capacity;
 	told[id].sizes++;
 }
@@ -92,12 +90,14 @@ static void foreign(void *arg, uint32_t id, uint64_t requests, uint64_t waiting)
 }
 
 static bool differ;
+static unsigned int differs;
 
 static void models(void *arg, uint32_t service, bool now)
 {
 	(void)arg;
 	CHECK_EQ(service, 0);
 	differ = now;
+	differs += now;
 }
 
 static void add(uint32_t id)
@@ -109,13 +109,15 @@ static void add(uint32_t id)
 }
 
 static bool scrapes = true;
+static uint32_t models_ms = 20;
 
 static void begin(unsigned int n)
 {
 	struct follow_options o = FOLLOW_DEFAULTS;
 	struct follow_calls calls = {state, new_cache, cache_size, backend, foreign, models, NULL};
 
-	o.health_ms = o.models_ms = o.metrics_ms = 20;
+	o.health_ms = o.metrics_ms = 20;
+	o.models_ms = models_ms;
 	if (!scrapes)
 		o.metrics_ms = 0;
 	o.health_timeout_ms = o.metrics_timeout_ms = 500;
@@ -381,6 +383,53 @@ static void models_and_load(void)
 	end(2);
 }
 
+/* Restarts engine 1 with that model. */
+static void restart_with(const char *model)
+{
+	loop_close(&lives[1].server);
+	until(1, false);
+	lives[1].model = model;
+	lives[1].started++;
+	loop_open(&lives[1].server, base);
+	until(1, true);
+}
+
+/* Whoever comes back is asked at once, and not believed to be what it was until then. */
+static void models_of_restarted(void)
+{
+	__u64 limit = kv_now_ns() + 30000000000ull;
+	unsigned int before;
+
+	models_ms = 600000;
+	begin(2);
+	models_ms = 20;
+	add(0);
+	add(1);
+	until(0, true);
+	until(1, true);
+	while (differ && kv_now_ns() < limit)
+		loop_for(base, 5);
+	before = differs;
+	restart_with("n");
+	CHECK_EQ(differs, before + 1);
+	CHECK_EQ(serving("m"), 1);
+	while (serving("n") != 2 && kv_now_ns() < limit)
+		loop_for(base, 5);
+	CHECK(differ);
+	CHECK_EQ(serving("x"), 0);
+	restart_with("m");
+	while (differ && kv_now_ns() < limit)
+		loop_for(base, 5);
+	CHECK(!differ);
+	CHECK_EQ(serving("m"), 3);
+	/* one that says nothing of its models is not waited for */
+	restart_with(NULL);
+	while (differ && kv_now_ns() < limit)
+		loop_for(base, 5);
+	CHECK(!differ);
+	end(2);
+}
+
 static void foreign_load(void)
 {
 	struct engine_load load = {.has = LOAD_RUNNING | LOAD_WAITING, .running = 10, .waiting = 4};
@@ -423,6 +472,8 @@ int main(void)
 	requests();
 	TEST("models, load and proof")
 	models_and_load();
+	TEST("models of one that was started again")
+	models_of_restarted();
 	TEST("requests of others")
 	foreign_load();
 	event_base_free(base);

@@ -144,26 +144,65 @@ static void many(void)
 	CHECK(!memcmp(&s, &pool, sizeof(s)));
 }
 
+static enum models_alike alike_of(uint64_t taking)
+{
+	return models_alike(m, &pool, &(struct model_set){{taking}});
+}
+
 static void alike(void)
 {
-	begin(0);
-	for (uint32_t id = 0; id < 3; id++)
-		model_set_add(&pool, id);
-	CHECK(models_alike(m, &pool)); /* nobody has said anything */
+	begin(3);
+	CHECK_EQ(alike_of(0), MODELS_ALIKE);
+	CHECK_EQ(alike_of(7), MODELS_OPEN); /* nobody has said anything */
 	CHECK_EQ(told(0, LIST(ID("a") "," ID("b"))), 1);
-	CHECK(models_alike(m, &pool));
+	CHECK_EQ(alike_of(7), MODELS_OPEN);
 	CHECK_EQ(told(2, LIST(ID("b") "," ID("a"))), 1);
-	CHECK(models_alike(m, &pool));
+	CHECK_EQ(alike_of(7), MODELS_OPEN);
+	CHECK_EQ(alike_of(5), MODELS_ALIKE);
 	CHECK_EQ(told(1, LIST(ID("a") "," ID("c"))), 1);
-	CHECK(!models_alike(m, &pool));
+	CHECK_EQ(alike_of(7), MODELS_DIFFER);
 	CHECK_EQ(told(1, LIST(ID("a"))), 1);
-	CHECK(!models_alike(m, &pool));
+	CHECK_EQ(alike_of(7), MODELS_DIFFER);
 	model_set_remove(&pool, 1);
-	CHECK(models_alike(m, &pool));
+	CHECK_EQ(alike_of(7), MODELS_ALIKE);
 	/* of another pool */
 	model_set_add(&pool, 1);
 	models_forget(m, 1);
-	CHECK(models_alike(m, &pool));
+	CHECK_EQ(alike_of(7), MODELS_OPEN);
+	/* it has no list to tell: it may serve any */
+	models_asked(m, 1);
+	CHECK_EQ(alike_of(7), MODELS_ALIKE);
+	CHECK_EQ(serving("x"), 2);
+}
+
+static void unsure(void)
+{
+	begin(3);
+	told(0, LIST(ID("a")));
+	told(1, LIST(ID("a")));
+	told(2, LIST(ID("b")));
+	/* away, and back: maybe another one */
+	models_unsure(m, 1);
+	CHECK_EQ(serving("a"), 1);
+	CHECK_EQ(serving("b"), 4);
+	CHECK_EQ(serving("c"), 2);
+	models_unsure(m, 0);
+	models_unsure(m, 2);
+	CHECK_EQ(serving("a"), 3);
+	CHECK_EQ(serving("b"), 4);
+	CHECK_EQ(serving("c"), 7);
+	told(2, LIST(ID("a")));
+	CHECK_EQ(alike_of(7), MODELS_DIFFER);
+	CHECK_EQ(alike_of(4), MODELS_ALIKE); /* what takes no requests does not matter */
+	told(0, LIST(ID("a")));
+	CHECK_EQ(told(1, LIST(ID("a"))), 0);
+	CHECK_EQ(alike_of(7), MODELS_ALIKE);
+	CHECK_EQ(serving("c"), 0);
+	/* it does not say: as it was */
+	models_unsure(m, 1);
+	models_asked(m, 1);
+	CHECK_EQ(alike_of(7), MODELS_ALIKE);
+	CHECK_EQ(serving("a"), 7);
 }
 
 static void not_found(void)
@@ -212,6 +251,8 @@ int main(void)
 	many();
 	TEST("all of a pool serve the same, or not")
 	alike();
+	TEST("who is back may be another one, until it has been asked")
+	unsure();
 	TEST("404 in OpenAI's form")
 	not_found();
 	models_free(m);

@@ -10,7 +10,7 @@
 static struct event_base *base;
 
 struct seen {
-	unsigned int probes, lists;
+	unsigned int probes, lists, asked;
 	enum health_probe last;
 	char list[64];
 };
@@ -27,6 +27,9 @@ static void models(void *arg, const char *json, size_t len)
 {
 	struct seen *s = arg;
 
+	s->asked++;
+	if (!json)
+		return;
 	snprintf(s->list, sizeof(s->list), "%.*s", (int)len, json);
 	s->lists++;
 }
@@ -134,6 +137,7 @@ static void lists(void)
 	had = seen.lists;
 	loop_for(base, 60);
 	CHECK_EQ(seen.lists, had);
+	CHECK(seen.asked > had); /* and is said to be none */
 	loop_text(&s, answer);
 	s.repeat = 200000;
 	had = s.requests;
@@ -178,11 +182,32 @@ static void soon(bool of_models, const unsigned int *count)
 	CHECK(*count == 2 || kv_now_ns() - asked_ns > 900000000);
 }
 
+/* An answer under way is of the process before. */
+static void anew(void)
+{
+	struct loop_server s = {.silent = true};
+	struct seen seen;
+	struct prober *p;
+
+	loop_text(&s, "HTTP/1.0 200 OK\r\n\r\n{\"data\":[]}");
+	loop_open(&s, base);
+	p = probe(&s, &seen, 600000);
+	loop_for(base, 300); /* asked, and waits */
+	s.silent = false;
+	CHECK_EQ(seen.asked, 0);
+	prober_models_anew(p);
+	CHECK(loop_until(base, &seen.lists, 1, 2000));
+	CHECK_EQ(seen.asked, 1);
+	prober_free(p);
+	loop_close(&s);
+	loop_for(base, 20);
+}
+
 static void asked_soon(void)
 {
-	soon(true, &rare.seen.lists);
+	soon(true, &rare.seen.asked);
 	soon(false, &rare.seen.probes);
-	CHECK_EQ(rare.seen.lists, 2);
+	CHECK_EQ(rare.seen.asked, 2);
 	prober_free(rare.prober);
 	loop_close(&rare.server);
 	loop_for(base, 5);
@@ -200,6 +225,8 @@ int main(void)
 	hung_dead_back();
 	TEST("models")
 	lists();
+	TEST("asked anew")
+	anew();
 	TEST("soon, but not too often")
 	asked_soon();
 	event_base_free(base);

@@ -36,23 +36,19 @@ static void on_state(void *arg, uint32_t id, bool takes, uint32_t weight, uint32
 	}
 }
 
-static void on_new_cache(void *arg, uint32_t id, const char *why)
+static void on_new_cache(void *arg, uint32_t id)
 {
 	struct kv_backend *backend = following_backend(arg, id);
 
-	(void)why;
 	kv_atomic_add(&backend->epoch, 1); /* events raise it too, in a thread of their own */
 }
 
 /* What the administrator has set stays. */
-static void on_cache_size(void *arg, uint32_t id, uint64_t capacity, uint64_t block_size)
+static void on_cache_size(void *arg, uint32_t id, uint64_t capacity)
 {
 	struct following *f = arg;
 	struct kv_backend *backend = following_backend(f, id);
 
-	(void)block_size;
-	if (!capacity)
-		return;
 	f->backends[id].capacity = capacity;
 	if (!backend->capacity_set && backend->capacity != capacity)
 		kv_info("backend %s: capacity %llu tokens, as the engine says", backend->name,
@@ -89,7 +85,8 @@ static void on_models(void *arg, uint32_t service, bool differ)
 	else
 		kv_atomic_fetch_and(&s->flags, ~KV_SERVICE_MODELS);
 	kv_info("service %s: its engines serve %s", s->name,
-		differ ? "different models: its completions go through the agent"
+		differ ? "different models, or one has yet to say which: its completions go "
+			 "through the agent"
 		       : "the same models");
 }
 

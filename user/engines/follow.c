@@ -152,6 +152,9 @@ int follow_add(struct follow *f, uint32_t id, uint32_t service, const char *name
 	f->engines[id] = e;
 	pool->n++;
 	model_set_add(&pool->members, id);
+	/* Those of the beginning are taken for what they were. */
+	if (!warm && f->options.models_ms)
+		models_unsure(f->models, id);
 	health_add(&pool->health, id, f->options.health_ms && !takes, warm, now_ns);
 	follow_tell(f, service, now_ns);
 	return 0;

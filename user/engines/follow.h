@@ -41,15 +41,16 @@ struct follow_options {
 struct follow_calls {
 	/* Whether it takes requests; weight: of HEALTH_FULL; limit: requests at a time, 0: none */
 	void (*state)(void *arg, uint32_t id, bool takes, uint32_t weight, uint32_t limit);
-	/* Its cache is empty: raise the epoch. why: for a line. */
-	void (*new_cache)(void *arg, uint32_t id, const char *why);
+	/* Its cache is empty: raise the epoch. */
+	void (*new_cache)(void *arg, uint32_t id);
 	/* A size that it had not told before; tokens. */
-	void (*cache_size)(void *arg, uint32_t id, uint64_t capacity, uint64_t block_size);
+	void (*cache_size)(void *arg, uint32_t id, uint64_t capacity);
 	/* The maps' sums of it, as they are now. */
 	const struct kv_backend *(*backend)(void *arg, uint32_t id);
 	/* Requests there that are not ours, about; waiting: of these, not begun. */
 	void (*foreign)(void *arg, uint32_t id, uint64_t requests, uint64_t waiting);
-	/* Engines of a service serve other models than others of it, or all the same again. */
+	/* Engines of a service serve other models than others of it, or may; or all the same. Not
+	 * called before those that take requests have been asked. */
 	void (*models)(void *arg, uint32_t service, bool differ);
 	void *arg;
 };

@@ -9,6 +9,8 @@
 
 void follow_tell(struct follow *f, uint32_t service, uint64_t now_ns)
 {
+	bool changed = false;
+
 	for (uint32_t id = 0; id < KV_MAX_BACKENDS; id++) {
 		struct pool *pool = f->pools[service];
 		struct engine *e = f->engines[id];
@@ -25,22 +27,36 @@ void follow_tell(struct follow *f, uint32_t service, uint64_t now_ns)
 		if (e->told && takes == e->takes && limit == e->limit &&
 		    (weight == e->weight || near))
 			continue;
+		changed |= !e->told || takes != e->takes;
 		e->told = true;
 		e->takes = takes;
 		e->weight = weight;
 		e->limit = limit;
 		f->calls.state(f->calls.arg, id, takes, weight, limit);
 	}
+	if (changed)
+		follow_tell_models(f, service);
+}
+
+/* It may serve other models than when it was asked. */
+static void ask_models(struct engine *e)
+{
+	if (!e->prober || !e->follow->options.models_ms)
+		return;
+	models_unsure(e->follow->models, e->id);
+	prober_models_anew(e->prober);
 }
 
 void engine_changed(void *arg, uint32_t id, enum health_state old, const char *why)
 {
 	struct pool *pool = arg;
 	const struct health *h = &pool->health.members[id];
-	const struct engine *e = engine_of(pool->follow, id);
+	struct engine *e = engine_of(pool->follow, id);
 
 	if (!e || old == HEALTH_NONE || h->state == HEALTH_NONE || old == h->state)
 		return;
+	if (old == HEALTH_DOWN && h->state == HEALTH_UP)
+		ask_models(e);
 	if (why == health_refuses || why == health_takes_connections)
 		kv_debug("backend %s: %s (%s)", e->name, health_state_name(h->state), why);
 	else if (h->state == HEALTH_DOWN || h->state == HEALTH_EJECTED)
@@ -52,6 +68,9 @@ void engine_changed(void *arg, uint32_t id, enum health_state old, const char *w
 
 void engine_renewed(struct engine *e, enum incarnation_sign sign, uint64_t now_ns)
 {
+	struct follow *f = e->follow;
+	uint32_t id = e->id;
+
 	if (sign == SIGN_NONE)
 		return;
 	kv_info("backend %s: was started again (%s): what it had cached is forgotten", e->name,
@@ -59,7 +78,9 @@ void engine_renewed(struct engine *e, enum incarnation_sign sign, uint64_t now_n
 	health_new_cache(health_of(e), e->id, now_ns);
 	proof_restarted(&e->proof);
 	e->foreign = (struct foreign){};
-	e->follow->calls.new_cache(e->follow->calls.arg, e->id, incarnation_sign_text(sign));
+	ask_models(e);
+	follow_tell_models(f, e->service);
+	f->calls.new_cache(f->calls.arg, id);
 }
 
 /* ---- probes ---- */
@@ -84,28 +105,45 @@ void engine_probed(void *arg, enum health_probe probe)
 void follow_tell_models(struct follow *f, uint32_t service)
 {
 	struct pool *pool = f->pools[service];
-	bool differ = pool && !models_alike(f->models, &pool->members);
+	enum models_alike alike = MODELS_ALIKE;
+	struct model_set taking = {};
 
-	if (!pool || (pool->models_told && differ == pool->models_differ))
+	if (!pool)
+		return;
+	for (uint32_t id = 0; id < KV_MAX_BACKENDS; id++)
+		if (model_set_has(&pool->members, id) && health_takes(&pool->health, id))
+			model_set_add(&taking, id);
+	if (f->options.models_ms)
+		alike = models_alike(f->models, &pool->members, &taking);
+	if (alike == MODELS_OPEN ||
+	    (pool->models_told && pool->models_differ == (alike == MODELS_DIFFER)))
 		return;
 	pool->models_told = true;
-	pool->models_differ = differ;
-	f->calls.models(f->calls.arg, service, differ);
+	pool->models_differ = alike == MODELS_DIFFER;
+	f->calls.models(f->calls.arg, service, pool->models_differ);
+}
+
+static void say_models(const struct engine *e)
+{
+	const struct models *m = e->follow->models;
+
+	kv_info("backend %s: serves %s%s", e->name, models_name(m, e->id, 0) ?: "no model",
+		models_name(m, e->id, 1) ? " and more" : "");
 }
 
 void engine_listed(void *arg, const char *json, size_t len)
 {
 	struct engine *e = arg;
+	struct models *m = e->follow->models;
 	bool is_new = false;
-	int err = models_told(e->follow->models, e->id, json, len, &is_new);
+	int err = json ? models_told(m, e->id, json, len, &is_new) : 0;
 
 	if (err == -EBADMSG)
 		kv_debug("backend %s: /v1/models is no list of models", e->name);
-	if (err || !is_new)
-		return;
-	kv_info("backend %s: serves %s%s", e->name,
-		models_name(e->follow->models, e->id, 0) ?: "no model",
-		models_name(e->follow->models, e->id, 1) ? " and more" : "");
+	if (!json || err)
+		models_asked(m, e->id);
+	if (is_new && !err)
+		say_models(e);
 	follow_tell_models(e->follow, e->service);
 }
 
@@ -120,7 +158,8 @@ static void tell_size(struct engine *e, const struct engine_load *load)
 		return;
 	e->capacity = capacity;
 	e->block_size = block_size;
-	e->follow->calls.cache_size(e->follow->calls.arg, e->id, capacity, block_size);
+	if (capacity)
+		e->follow->calls.cache_size(e->follow->calls.arg, e->id, capacity);
 }
 
 static void compare(struct engine *e, const struct engine_load *load,

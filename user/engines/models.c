@@ -24,7 +24,7 @@ struct list {
 struct models {
 	void *tree; /* tsearch(3), by name */
 	struct list lists[MODELS_ENGINES];
-	struct model_set known;
+	struct model_set known, asked, unsure;
 };
 
 static int compare(const void *a, const void *b)
@@ -168,9 +168,11 @@ int models_told(struct models *m, uint32_t id, const char *json, size_t len, boo
 	*ret_changed = !same(&m->lists[id], new.names, new.n);
 	if (!*ret_changed) {
 		free_names(new.names, new.n);
+		models_asked(m, id);
 		return 0;
 	}
 	models_forget(m, id);
+	models_asked(m, id);
 	for (uint32_t i = 0; i < new.n && !err; i++)
 		err = enter(m, id, new.names[i]);
 	m->lists[id] = new;
@@ -179,6 +181,17 @@ int models_told(struct models *m, uint32_t id, const char *json, size_t len, boo
 	if (err)
 		models_forget(m, id);
 	return err;
+}
+
+void models_asked(struct models *m, uint32_t id)
+{
+	model_set_add(&m->asked, id);
+	model_set_remove(&m->unsure, id);
+}
+
+void models_unsure(struct models *m, uint32_t id)
+{
+	model_set_add(&m->unsure, id);
 }
 
 void models_forget(struct models *m, uint32_t id)
@@ -193,6 +206,8 @@ void models_forget(struct models *m, uint32_t id)
 	free_names(l->names, l->n);
 	*l = (struct list){};
 	model_set_remove(&m->known, id);
+	model_set_remove(&m->asked, id);
+	model_set_remove(&m->unsure, id);
 }
 
 bool models_known(const struct models *m, uint32_t id)
@@ -209,34 +224,58 @@ struct model_set models_serving(const struct models *m, const struct model_set *
 				const char *name, size_t len)
 {
 	const struct model *model = find(m, name, len);
-	struct model_set serving;
+	struct model_set sure = {}, unsure = {}, any = {};
 
-	for (unsigned int i = 0; i < MODELS_ENGINES / 64; i++)
-		serving.words[i] = pool->words[i] &
-				   (~m->known.words[i] | (model ? model->engines.words[i] : 0));
-	return serving;
+	for (unsigned int i = 0; i < MODELS_ENGINES / 64; i++) {
+		uint64_t may = ~m->known.words[i] | (model ? model->engines.words[i] : 0);
+
+		any.words[i] = pool->words[i] & m->unsure.words[i];
+		unsure.words[i] = any.words[i] & may;
+		sure.words[i] = pool->words[i] & ~m->unsure.words[i] & may;
+	}
+	if (!model_set_empty(&sure))
+		return sure;
+	return model_set_empty(&unsure) ? any : unsure;
 }
 
-bool models_alike(const struct models *m, const struct model_set *pool)
+/* Its list names the same as the first one. */
+static bool list_is(const struct models *m, uint32_t id, const struct list *first)
 {
-	const struct list *first = NULL, *l;
 	const struct model *model;
 
-	for (uint32_t id = 0; id < MODELS_ENGINES; id++) {
-		l = &m->lists[id];
-		if (!model_set_has(pool, id) || !l->known)
-			continue;
-		if (!first)
-			first = l;
-		if (l->n != first->n)
+	if (m->lists[id].n != first->n)
+		return false;
+	for (uint32_t i = 0; i < first->n; i++) {
+		model = find(m, first->names[i], strlen(first->names[i]));
+		if (!model || !model_set_has(&model->engines, id))
 			return false;
-		for (uint32_t i = 0; i < first->n; i++) {
-			model = find(m, first->names[i], strlen(first->names[i]));
-			if (!model || !model_set_has(&model->engines, id))
-				return false;
-		}
 	}
 	return true;
+}
+
+enum models_alike models_alike(const struct models *m, const struct model_set *pool,
+			       const struct model_set *taking)
+{
+	enum models_alike alike = MODELS_ALIKE;
+	const struct list *first = NULL;
+
+	for (uint32_t id = 0; id < MODELS_ENGINES; id++) {
+		bool takes = model_set_has(taking, id);
+
+		if (!model_set_has(pool, id))
+			continue;
+		if (takes && model_set_has(&m->unsure, id))
+			return MODELS_DIFFER;
+		if (takes && !model_set_has(&m->asked, id))
+			alike = MODELS_OPEN;
+		if (!m->lists[id].known)
+			continue;
+		if (!first)
+			first = &m->lists[id];
+		if (!list_is(m, id, first))
+			return MODELS_DIFFER;
+	}
+	return alike;
 }
 
 /* A name of any bytes, as one can be shown: what is not ASCII text becomes "?". */

@@ -12,6 +12,7 @@
 #include "engines/time.h"
 
 #define NOW_NS 1000000000ull /* prober_now: at most so often */
+#define ANEW_MS 100	     /* prober_models_anew: the same */
 #define MODELS_TIMEOUT 4     /* times the health check's: a longer answer, less urgent */
 
 /* complaint.about: a fetch_result, or a status beyond them */
@@ -163,8 +164,10 @@ static void models_done(void *arg, enum fetch_result result, int status)
 	p->list = NULL;
 	p->list_len = 0;
 	again(&p->models, kv_now_ns());
-	if (result == FETCH_ANSWERED && status == 200)
+	if (result == FETCH_ANSWERED && status == 200 && list)
 		p->options.models(p->options.arg, list, len);
+	else
+		p->options.models(p->options.arg, NULL, 0);
 	free(list);
 }
 
@@ -229,4 +232,19 @@ void prober_now(struct prober *p, bool models)
 
 	if (!a->fetch && a->interval_ms && kv_now_ns() - a->began_ns >= NOW_NS)
 		evtimer_add(&a->timer, &now);
+}
+
+void prober_models_anew(struct prober *p)
+{
+	struct asking *a = &p->models;
+	struct timeval wait = until_next(a->began_ns, ANEW_MS, kv_now_ns());
+
+	if (!a->interval_ms)
+		return;
+	fetch_cancel(a->fetch);
+	a->fetch = NULL;
+	free(p->list);
+	p->list = NULL;
+	p->list_len = 0;
+	evtimer_add(&a->timer, &wait);
 }

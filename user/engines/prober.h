@@ -17,7 +17,7 @@ struct prober_options {
 	uint32_t timeout_ms;
 	uint32_t models_ms; /* 0: not asked */
 	void (*probed)(void *arg, enum health_probe probe);
-	/* A whole answer of status 200. */
+	/* A whole answer of status 200; NULL: there was none. */
 	void (*models)(void *arg, const char *json, size_t len);
 	void *arg;
 };
@@ -28,6 +28,8 @@ struct prober *prober_new(struct event_base *base, const char *name, const struc
 void prober_free(struct prober *p);
 /* Soon: a request has failed, or a model is not known. At most one a second. */
 void prober_now(struct prober *p, bool models);
+/* It may be another process by now: what was asked before does not count. */
+void prober_models_anew(struct prober *p);
 
 enum health_probe probe_of(enum fetch_result result, int status);
 
