@@ -13,7 +13,7 @@
 #include "types.h"
 #include "framing.h"
 
-#define KV_SCHEMA 5
+#define KV_SCHEMA 6
 #define KV_MAGIC 0x6b767374 /* "kvst" */
 
 #define KV_MAX_SERVICES 16
@@ -157,6 +157,34 @@ struct kv_service_events {
 	__u32 zero;
 };
 
+#define KV_DNS_NAME_LEN 256
+#define KV_DNS_SERVERS_LEN 232
+#define KV_DNS_WHY_LEN 96
+
+/* Which DNS name stands for engines of a service; for agents, as above. */
+struct kv_service_discover {
+	char name[KV_DNS_NAME_LEN];	  /* empty: none */
+	char servers[KV_DNS_SERVERS_LEN]; /* "ADDRESS:PORT,…"; empty: those of resolv.conf */
+	__u64 capacity;			  /* of each, as kv_backend.capacity_set */
+	__u64 rate;
+	__u32 min_ttl_ms;
+	__u32 max_ttl_ms;
+	__u16 port; /* of A and AAAA, host byte order; 0: SRV */
+	__u16 zero[3];
+};
+
+/* … and what came of it. */
+struct kv_service_found {
+	__u64 answered_at; /* ns; 0: not answered yet */
+	__u64 rounds;
+	__u64 failures;	   /* rounds that failed, or had no address in their answers */
+	__u32 failing;	   /* such rounds, one after the other: the last one included */
+	__u32 engines;	   /* that the last good answers named, and are kept */
+	__u32 passed_over; /* of them, not served: no room, or not possible */
+	__u32 zero;
+	char why[KV_DNS_WHY_LEN]; /* of the last failure */
+};
+
 struct kv_service {
 	char name[KV_NAME_LEN];
 	__u32 flags;
@@ -172,6 +200,15 @@ struct kv_service {
 	__u64 used_at; /* ns */
 	__u16 backends[KV_MAX_BACKENDS];
 	struct kv_service_events events;
+	struct kv_service_discover discover;
+	struct kv_service_found found;
+};
+
+/* Who has named a backend. */
+enum kv_origin {
+	KV_ORIGIN_CONFIG,
+	KV_ORIGIN_HAND, /* kvsteer backend add */
+	KV_ORIGIN_DNS,	/* the service's name */
 };
 
 enum kv_backend_state {
@@ -228,7 +265,7 @@ struct kv_backend {
 	__u32 told_block;  /* tokens per block; 0: not known */
 	__u16 events_port; /* in place of the service's; 0: that one */
 	__u16 replay_port;
-	__u32 zero;
+	__u32 origin; /* enum kv_origin */
 	/* final responses whose beginning the kernel has passed on: all, 5xx that tell of a fault,
 	 * 429 and 503 */
 	__u64 answers;

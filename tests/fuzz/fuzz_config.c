@@ -10,6 +10,7 @@
 #include "common/config.c"
 #include "common/config_check.c"
 #include "common/config_diff.c"
+#include "common/config_discover.c"
 #include "common/config_events.c"
 #include "common/config_follow.c"
 #include "common/config_read.c"

@@ -23,6 +23,14 @@
 #define TENANT                                                                                     \
 	"a header name, up to 31 bytes, that is no session header and has no meaning in HTTP/1.1 " \
 	"framing"
+#define DISCOVER "dns, port, srv, servers, min_ttl, max_ttl"
+#define DNS                                                                                        \
+	"a DNS name, whole, up to 253 bytes of letters, digits, -, _ and dots; addresses belong "  \
+	"into backends"
+#define EITHER                                                                                     \
+	"expected either port (of the addresses that the name has) or srv: true (SRV records "     \
+	"have "                                                                                    \
+	"ports)"
 #define NAME "1 to 63 letters, digits and -._:[]"
 
 static const struct {
@@ -50,11 +58,11 @@ static const struct {
 	{"services: []\n", "f:1: services: a list of 0: expected 1 to 16 entries"},
 	{"services: [x]\n",
 	 "f:1: services[0]: found \"x\": expected keys and values: name, listen, "
-	 "policy, floor, body_limit, capacity, rate, events, backends"},
+	 "policy, floor, body_limit, capacity, rate, events, discover, backends"},
 	{SERVICE "polices: 1\n", "f:4: unknown key \"polices\": expected one of " TOP_KEYS},
 	{SERVICE "  polici: 1\n",
 	 "f:4: services[0]: unknown key \"polici\": expected one of name, "
-	 "listen, policy, floor, body_limit, capacity, rate, events, backends"},
+	 "listen, policy, floor, body_limit, capacity, rate, events, discover, backends"},
 	{SERVICE "  policy: least\n  policy: hash\n",
 	 "f:5: services[0].policy: key given twice: expected it once"},
 	{SERVICE "? [x]\n: 1\n", "f:4: a key that is not a word: expected one of " TOP_KEYS},
@@ -75,6 +83,40 @@ static const struct {
 	 "f:4: services[0].floor: found a mapping: expected tokens, from 0 to 16777216"},
 	{SERVICE "pin: \"/a\\0b\"\n", "f:4: pin: a NUL byte in it: expected an absolute path on a "
 				      "bpf file system, up to 255 bytes"},
+	/* discover */
+	{SERVICE "  discover: llm.test\n",
+	 "f:4: services[0].discover: found \"llm.test\": expected keys and values: " DISCOVER},
+	{SERVICE "  discover: {port: 80}\n",
+	 "f:4: services[0].discover: key \"dns\" is missing: expected " DNS},
+	{SERVICE "  discover: {dns: 10.0.0.1, port: 80}\n",
+	 "f:4: services[0].discover.dns: found \"10.0.0.1\": expected " DNS},
+	{SERVICE "  discover: {dns: a..b, port: 80}\n",
+	 "f:4: services[0].discover.dns: found \"a..b\": expected " DNS},
+	{SERVICE "  discover: {dns: \"\", port: 80}\n",
+	 "f:4: services[0].discover.dns: found nothing: expected " DNS},
+	{SERVICE "  discover: {dns: a.b:80, port: 80}\n",
+	 "f:4: services[0].discover.dns: found \"a.b:80\": expected " DNS},
+	{SERVICE "  discover: {dns: a.b}\n", "f:4: services[0].discover: " EITHER},
+	{SERVICE "  discover: {dns: a.b, srv: true, port: 80}\n",
+	 "f:4: services[0].discover: " EITHER},
+	{SERVICE "  discover: {dns: a.b, srv: false}\n", "f:4: services[0].discover: " EITHER},
+	{SERVICE "  discover: {dns: a.b, srv: 1}\n",
+	 "f:4: services[0].discover.srv: found \"1\": expected true or false"},
+	{SERVICE "  discover: {dns: a.b, port: 0}\n",
+	 "f:4: services[0].discover.port: found \"0\": expected a port from 1 to 65535"},
+	{SERVICE "  discover:\n    dns: a.b\n    port: 80\n    servers: [10.0.0.1:53, \":53\"]\n",
+	 "f:7: services[0].discover.servers[1]: found \":53\": expected " ADDRESS},
+	{SERVICE "  discover: {dns: a.b, port: 80, servers: []}\n",
+	 "f:4: services[0].discover.servers: a list of 0: expected 1 to 4 entries"},
+	{SERVICE "  discover: {dns: a.b, port: 80, min_ttl: 0s}\n",
+	 "f:4: services[0].discover.min_ttl: found \"0s\": expected a time with its unit from "
+	 "100ms to 24h"},
+	{SERVICE "  discover: {dns: a.b, port: 80, min_ttl: 2s, max_ttl: 1s}\n",
+	 "f:4: services[0].discover.max_ttl: less than min_ttl: expected at least that"},
+	{SERVICE "  discover: {dns: a.b, port: 80}\n- name: b\n  listen: [\":81\"]\n  discover: "
+		 "{dns: A.b, port: 80}\n",
+	 "f:7: services[1].discover.dns: \"A.b\" is also that of services[0] (\"a\"): expected "
+	 "each engine in one service"},
 	/* values */
 	{SERVICE "pin: here\n", "f:4: pin: found \"here\": expected an absolute path on a bpf file "
 				"system, up to 255 bytes"},
@@ -298,12 +340,16 @@ static const char full[] =
 	"  rate: 500\n"
 	"  events: {model: m, port: 5557, replay_port: 5558, topic: kv@, ranks: 2, first: 1,\n"
 	"    block: 32, lora: field, weights: {cpu: 75, external: 1}}\n"
+	"  discover: {dns: _llm._tcp.x-1.test., srv: true, servers: [10.0.0.53:53, "
+	"\"[fd00::53]:5353\"],\n"
+	"    min_ttl: 200ms, max_ttl: 1h}\n"
 	"  backends:\n"
 	"  - {name: e1, address: 10.0.0.1:8000, capacity: 8192x16, rate: 7, events_port: 9}\n"
 	"  - address: \"[fd00::2]:8000\"\n"
 	"- name: second\n"
 	"  listen: [127.0.0.1:9000]\n"
-	"  events: {bind: \"[fd00::1]:5557\"}\n";
+	"  events: {bind: \"[fd00::1]:5557\"}\n"
+	"  discover: {dns: llm.test, port: 8000, srv: false, min_ttl: 10min}\n";
 
 static void full_file(void)
 {
@@ -386,6 +432,20 @@ static void full_file(void)
 	CHECK_EQ(c->services[0].backends[0].events_port, 9);
 	CHECK_EQ(c->services[0].backends[0].replay_port, 0);
 	CHECK_STR(c->services[1].events.bind, "tcp://[fd00::1]:5557");
+	CHECK_STR(c->services[0].discover.name, "_llm._tcp.x-1.test.");
+	CHECK_STR(c->services[0].discover.servers, "10.0.0.53:53,[fd00::53]:5353");
+	CHECK_EQ(c->services[0].discover.port, 0);
+	CHECK_EQ(c->services[0].discover.min_ttl_ms, 200);
+	CHECK_EQ(c->services[0].discover.max_ttl_ms, 3600000);
+	CHECK_EQ(c->services[0].discover.capacity, 1000);
+	CHECK_EQ(c->services[0].discover.rate, 500);
+	CHECK_EQ(c->services[0].backends[0].origin, KV_ORIGIN_CONFIG);
+	CHECK_STR(c->services[1].discover.name, "llm.test");
+	CHECK_STR(c->services[1].discover.servers, "");
+	CHECK_EQ(c->services[1].discover.port, 8000);
+	CHECK_EQ(c->services[1].discover.max_ttl_ms, 600000); /* not less than the least */
+	CHECK_EQ(c->services[1].discover.capacity, 0);
+	CHECK_EQ(c->services[1].discover.rate, KV_DEFAULT_RATE);
 	CHECK(!c->services[1].events.lora_is_field);
 }
 
@@ -403,6 +463,7 @@ static void defaults(void)
 	CHECK_STR(d->user, "");
 	CHECK_STR(d->tenant_header, "");
 	CHECK(!d->services[0].events.on);
+	CHECK_STR(d->services[0].discover.name, "");
 	CHECK_EQ(d->limits.events, 1 << 30);
 	CHECK_STR(d->session_headers[2], "x-claude-code-session-id");
 	CHECK_STR(d->pin, KV_DEFAULT_PIN);
@@ -502,6 +563,7 @@ static void differences(void)
 				    "  policy: hash\n"
 				    "  body_limit: 128MiB\n"
 				    "  events: {bind: \"*:5557\"}\n"
+				    "  discover: {dns: llm.test, port: 8000}\n"
 				    "  backends:\n"
 				    "  - {name: x, address: 10.0.0.1:80, rate: 5, capacity: 128, "
 				    "replay_port: 7}\n"
@@ -532,6 +594,7 @@ static void differences(void)
 		"service a: policy price -> hash",
 		"service a: body_limit 64MiB -> 128MiB",
 		"service a: events off -> bind tcp://*:5557",
+		"service a: discover off -> llm.test port 8000",
 		"backend x: capacity as told -> 128",
 		"backend x: rate 16000 -> 5",
 		"backend x: replay_port 0 -> 7",
@@ -556,6 +619,7 @@ static void differences(void)
 		"service a: policy hash -> price",
 		"service a: body_limit 128MiB -> 64MiB",
 		"service a: events bind tcp://*:5557 -> off",
+		"service a: discover llm.test port 8000 -> off",
 		"backend x: capacity 128 -> as told",
 		"backend x: rate 5 -> 16000",
 		"backend x: replay_port 7 -> 0",
@@ -565,6 +629,30 @@ static void differences(void)
 	differ(other, old, back, sizeof(back) / sizeof(*back));
 	differ(old, old, NULL, 0);
 	differ(full, full, NULL, 0);
+}
+
+/* Where the file names what a name stands for, it is the same one. */
+static void origins(void)
+{
+	static const char text[] = SERVICE "  discover: {dns: llm.test, srv: true}\n"
+					   "  backends: [{address: 10.0.0.1:80}]\n";
+	static const char longer[] = SERVICE "  discover: {dns: llm.test, srv: true, max_ttl: 1h}\n"
+					     "  backends: [{address: 10.0.0.1:80}]\n";
+	static const char *const what[] = {
+		"service a: discover llm.test SRV -> the same, other values",
+	};
+	_cleanup_config_ struct kv_config *a = load(text), *b = load(text);
+	struct kv_diff diff = {0};
+
+	CHECK(a && b);
+	if (!a || !b)
+		return;
+	differ(text, longer, what, 1);
+	a->services[0].backends[0].origin = KV_ORIGIN_DNS;
+	CHECK_EQ(kv_config_diff(a, b, &diff), 0);
+	CHECK_EQ(diff.n, 1);
+	CHECK_STR(diff.n ? diff.changes[0].text : "", "backend 10.0.0.1:80: from dns -> config");
+	kv_diff_free(&diff);
 }
 
 static void restarts(void)
@@ -664,6 +752,8 @@ int main(void)
 	files();
 	TEST("differences, there and back")
 	differences();
+	TEST("who has named a backend")
+	origins();
 	TEST("what needs a restart")
 	restarts();
 	TEST("sizes, times and capacities")

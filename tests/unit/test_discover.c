@@ -78,11 +78,30 @@ static const char *text(void)
 	return out;
 }
 
+static unsigned int rounds_ended;
+
+static void ended(void *arg)
+{
+	(void)arg;
+	rounds_ended++;
+}
+
+static const struct address_set *known;
 static __u32 most_ms = 40, timeout_ms = 500;
 
 static struct dns_source *source(const char *name, __u16 port)
 {
-	struct dns_options o = {name, port, servers, timeout_ms, 15, most_ms, changed, NULL};
+	struct dns_options o = {
+		.name = name,
+		.port = port,
+		.servers = servers,
+		.timeout_ms = timeout_ms,
+		.least_ms = 15,
+		.most_ms = most_ms,
+		.changed = changed,
+		.ended = ended,
+		.known = known,
+	};
 	struct dns_source *s = NULL;
 
 	got = (struct got){};
@@ -141,6 +160,55 @@ static void by_service(void)
 	     " \"a.test\": {\"fault\": \"servfail\"}, \"c.test\": {\"A\": [[\"10.0.0.3\", 0]]}}");
 	CHECK(loop_until(base, &got.changes, 2, 2000));
 	CHECK_STR(text(), "10.0.0.1:8001 10.0.0.1:8002 10.0.0.3:8001 [fd00::2]:8001");
+	dns_source_free(s);
+}
+
+/* What an agent before has found is kept, until an answer says otherwise. */
+static void known_before(void)
+{
+	struct address_set before = {};
+	struct kv_addr addr;
+	struct dns_source *s;
+	const struct dns_stats *stats;
+
+	CHECK(!kv_addr_parse("10.0.0.1:8000", &addr));
+	address_set_add(&before, &addr);
+	CHECK(!kv_addr_parse("[fd00::1]:8000", &addr));
+	address_set_add(&before, &addr);
+	zone("{\"*\": {\"fault\": \"servfail\"}}");
+	known = &before;
+	s = source("_llm._tcp.test", 0);
+	known = NULL;
+	stats = dns_source_stats(s);
+	rounds_ended = 0;
+	rounds(s, 1);
+	CHECK(rounds_ended >= 1);
+	CHECK_EQ(got.changes, 0);
+	CHECK(stats->failing >= 1 && !stats->answered_ns);
+	CHECK(*stats->why);
+	/* half an answer adds */
+	zone("{\"_llm._tcp.test\": {\"SRV\": [[1, 5, 8000, \"a.test\", 0], [1, 5, 8000, "
+	     "\"b.test\", 0]]}, \"a.test\": {\"fault\": \"servfail\"}, \"b.test\": {\"A\": "
+	     "[[\"10.0.0.2\", 0]]}}");
+	CHECK(loop_until(base, &got.changes, 1, 3000));
+	CHECK_STR(text(), "10.0.0.1:8000 10.0.0.2:8000 [fd00::1]:8000");
+	/* a whole one replaces */
+	zone("{\"_llm._tcp.test\": {\"SRV\": [[1, 5, 8000, \"b.test\", 0]]}, \"b.test\": "
+	     "{\"A\": [[\"10.0.0.1\", 0]]}}");
+	for (int i = 0; i < 2000 && strcmp(text(), "10.0.0.1:8000"); i++)
+		loop_for(base, 5);
+	CHECK_STR(text(), "10.0.0.1:8000");
+	CHECK(stats->answered_ns);
+	CHECK_EQ(stats->failing, 0);
+	dns_source_free(s);
+	/* the same as before is no change */
+	zone("{\"llm.test\": {\"A\": [[\"10.0.0.1\", 0]]}}");
+	before = got.set;
+	known = &before;
+	s = source("llm.test", 8000);
+	known = NULL;
+	rounds(s, 1);
+	CHECK_EQ(got.changes, 0);
 	dns_source_free(s);
 }
 
@@ -225,7 +293,15 @@ static void time_to_live(void)
 
 static void nobody_answers(void)
 {
-	struct dns_options o = {"llm.test", 80, "127.0.0.1:1", 20, 20, 40, changed, NULL};
+	struct dns_options o = {
+		.name = "llm.test",
+		.port = 80,
+		.servers = "127.0.0.1:1",
+		.timeout_ms = 20,
+		.least_ms = 20,
+		.most_ms = 40,
+		.changed = changed,
+	};
 	struct dns_source *s;
 	char long_name[DNS_NAME_MAX + 2];
 
@@ -242,7 +318,8 @@ static void nobody_answers(void)
 	o.name = long_name;
 	CHECK_EQ(dns_source_new(base, &o, &s), -ENAMETOOLONG);
 	/* no name at all */
-	o = (struct dns_options){"a..b", 80, servers, 20, 20, 40, changed, NULL};
+	o.name = "a..b";
+	o.servers = servers;
 	CHECK_EQ(dns_source_new(base, &o, &s), 0);
 	loop_for(base, 60);
 	CHECK(dns_source_stats(s)->failures >= 1);
@@ -261,6 +338,8 @@ int main(void)
 	by_address();
 	TEST("SRV")
 	by_service();
+	TEST("known before")
+	known_before();
 	TEST("failures and empty answers change nothing")
 	faults();
 	TEST("many, by TCP")

@@ -10,6 +10,7 @@
 #include "agent/client.h"
 #include "agent/clock.h"
 #include "agent/control.h"
+#include "agent/discover.h"
 #include "agent/events.h"
 #include "agent/follow.h"
 #include "agent/hasher.h"
@@ -26,6 +27,7 @@
 #include "agent/tenancy.h"
 #include "agent/told.h"
 #include "agent/upstream.h"
+#include "common/config_discover.h"
 #include "common/log.h"
 
 #define SIGNAL_ECHO (500 * MS) /* a signal to all of our processes comes twice */
@@ -157,10 +159,15 @@ static void raise_open_files(struct agent *agent)
 {
 	const struct kv_config *config = agent->config;
 	__u64 clients = config->limits.clients, upstreams = OTHER_FILES, files;
+	__u32 backends = 0, more = 0; /* those that are found are not known yet */
 	struct rlimit limit;
 
-	for (__u32 i = 0; i < config->n_services; i++)
-		upstreams += (__u64)config->services[i].n_backends * config->upstreams_per_backend;
+	for (__u32 i = 0; i < config->n_services; i++) {
+		backends += config->services[i].n_backends;
+		if (kv_discovers(&config->services[i].discover))
+			more = config->max_backends;
+	}
+	upstreams += (__u64)(more ?: backends) * config->upstreams_per_backend;
 	agent->file_clients = UINT32_MAX;
 	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
 		return;
@@ -272,6 +279,8 @@ int agent_open(struct agent *agent, struct kv_config *config)
 	err = privileges_drop(agent->config);
 	if (!err)
 		err = told_open(agent);
+	if (!err)
+		err = discover_open(agent);
 	if (err)
 		return err;
 	keeper_serving(&agent->keeper);
@@ -288,6 +297,7 @@ void agent_close(struct agent *agent)
 	if (!agent->base)
 		return;
 	silent_end_all(agent);
+	discover_close(agent);
 	following_close(agent);
 	clock_close(agent);
 	told_close(agent);

@@ -16,6 +16,7 @@
  *	told*			what engines tell of their caches
  *	events, sweep		what the kernel tells; what time does
  *	silent, probe		peers that say nothing
+ *	discover*		backends that a DNS name stands for
  *	follow*			engines: load, health, models; our own pages
  *	clock			the timers
  *	control*, apply*	the CLI's requests
@@ -48,6 +49,7 @@
 extern const char agent_version[32];
 
 struct client;
+struct discovery;
 struct following;
 struct hasher;
 struct control;
@@ -108,6 +110,7 @@ struct agent {
 	struct event hangup;
 	struct restart *restart;
 	struct following *following;
+	struct discovery *discovery;
 
 	bool draining;
 	__u64 drain_since;

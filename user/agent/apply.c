@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "agent/apply.h"
+#include "agent/discover.h"
 #include "agent/follow.h"
 #include "agent/service.h"
 #include "common/cleanup.h"
@@ -93,6 +94,7 @@ static void keep_service_value(struct agent *agent, const struct kv_change *chan
 		service->floor = change->old_service->floor;
 		service->body_limit = change->old_service->body_limit;
 		service->events = change->old_service->events;
+		service->discover = change->old_service->discover;
 		return;
 	}
 	real = &agent->dp.services[service_find(agent, service->name)];
@@ -139,6 +141,7 @@ static void keep_unapplied(struct agent *agent, struct kv_config *to, const stru
 			backend->rate = change->old_backend->rate;
 			backend->events_port = change->old_backend->events_port;
 			backend->replay_port = change->old_backend->replay_port;
+			backend->origin = change->old_backend->origin;
 		} else if (change->type == KV_CHANGE_BACKEND_ADDED && change->old_service) {
 			*((struct kv_config_backend *)change->new_backend)->name = 0;
 		} else if (change->type == KV_CHANGE_SERVICE_ADDED) {
@@ -230,7 +233,7 @@ static int apply_to(struct agent *agent, struct kv_config *to, yyjson_mut_doc *d
 {
 	struct kv_config *from = agent->config;
 	struct kv_diff diff;
-	int ret = kv_config_diff(from, to, &diff);
+	int ret = discover_keep(agent, to) ?: kv_config_diff(from, to, &diff);
 
 	if (ret) {
 		apply_say(err, errlen, "%s", strerror(-ret));
@@ -243,6 +246,7 @@ static int apply_to(struct agent *agent, struct kv_config *to, yyjson_mut_doc *d
 		ret = apply_diff(agent, to, &diff, doc, changes, err, errlen);
 		agent->config = to;
 		following_apply(agent, from);
+		discover_apply(agent);
 		to = from;
 	}
 	kv_diff_free(&diff);

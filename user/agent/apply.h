@@ -17,6 +17,8 @@ int apply_backend_add(struct agent *agent, const char *service, struct kv_config
 		      char *err, size_t errlen);
 int apply_backend_drain(struct agent *agent, const char *name, char *err, size_t errlen);
 int apply_backend_undrain(struct agent *agent, const char *name, char *err, size_t errlen);
+/* Without any question whose it is. */
+void apply_backend_take(struct agent *agent, const char *name);
 int apply_backend_remove(struct agent *agent, const char *name, char *err, size_t errlen);
 
 /* Whether all of it can be done; changes nothing but, perhaps, attaches to further interfaces. */

@@ -144,12 +144,12 @@ int apply_backend_undrain(struct agent *agent, const char *name, char *err, size
 	return 0;
 }
 
-int apply_backend_remove(struct agent *agent, const char *name, char *err, size_t errlen)
+void apply_backend_take(struct agent *agent, const char *name)
 {
-	__u32 id = backend_of(agent, name, err, errlen);
+	__u32 id = backend_find(agent, name);
 
 	if (id == KV_NONE)
-		return -ENOENT;
+		return;
 	for (__u32 i = 0; i < agent->config->n_services; i++) {
 		struct kv_config_service *service = &agent->config->services[i];
 
@@ -163,5 +163,23 @@ int apply_backend_remove(struct agent *agent, const char *name, char *err, size_
 		}
 	}
 	backend_remove(agent, id);
+}
+
+/* One that a name stands for would be back within the second. */
+int apply_backend_remove(struct agent *agent, const char *name, char *err, size_t errlen)
+{
+	__u32 id = backend_of(agent, name, err, errlen);
+	const struct kv_backend *backend = &agent->dp.backends[id == KV_NONE ? 0 : id];
+
+	if (id == KV_NONE)
+		return -ENOENT;
+	if (backend->origin == KV_ORIGIN_DNS) {
+		apply_say(
+			err, errlen,
+			"backend %s: the DNS name %s stands for it: take it out there, or drain it",
+			name, agent->dp.services[backend->service].discover.name);
+		return -EPERM;
+	}
+	apply_backend_take(agent, name);
 	return 0;
 }

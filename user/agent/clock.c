@@ -7,6 +7,7 @@
 
 #include "agent/client.h"
 #include "agent/clock.h"
+#include "agent/discover.h"
 #include "agent/events.h"
 #include "agent/handover.h"
 #include "agent/listen.h"
@@ -132,6 +133,7 @@ static void on_second(evutil_socket_t fd, short what, void *arg)
 		listen_resume(agent);
 	sweep(agent, now_ns);
 	handover_second(agent, now_ns);
+	discover_second(agent);
 }
 
 int clock_open(struct agent *agent)

@@ -7,6 +7,7 @@
 
 #include "agent/apply.h"
 #include "agent/control_call.h"
+#include "agent/discover.h"
 #include "agent/follow.h"
 #include "agent/restart.h"
 #include "agent/service.h"
@@ -67,6 +68,7 @@ static int verb_backend_add(struct call *call)
 	struct kv_config_backend backend = {
 		.capacity = capacity ? yyjson_get_uint(capacity) : 0,
 		.rate = rate ? yyjson_get_uint(rate) : KV_DEFAULT_RATE,
+		.origin = KV_ORIGIN_HAND,
 	};
 
 	char text[KV_ADDR_TEXT];
@@ -150,6 +152,7 @@ static int verb_backend_show(struct call *call)
 		return -ENOENT;
 	}
 	following_tell(call->agent, id, call->doc, call->out);
+	discover_tell(call->agent, id, call->doc, call->out);
 	return 0;
 }
 

@@ -41,6 +41,7 @@ static void backend_to_config(const struct kv_backend *from, struct kv_config_ba
 	to->rate = from->rate;
 	to->events_port = from->events_port;
 	to->replay_port = from->replay_port;
+	to->origin = from->origin;
 }
 
 static int service_to_config(const struct agent *agent, const struct kv_service *from,
@@ -53,6 +54,7 @@ static int service_to_config(const struct agent *agent, const struct kv_service 
 	to->floor = from->floor;
 	to->body_limit = from->body_limit;
 	to->events = from->events;
+	to->discover = from->discover;
 	to->backends = calloc(from->n_backends + 1, sizeof(*to->backends));
 	if (!to->backends)
 		return -ENOMEM;

@@ -36,6 +36,9 @@ void service_update(struct agent *agent, __u32 id, const struct kv_config_servic
 	kv_write_once(service->floor, from->floor);
 	kv_write_once(service->body_limit, from->body_limit);
 	service->events = from->events;
+	if (memcmp(&service->discover, &from->discover, sizeof(from->discover)))
+		memset(&service->found, 0, sizeof(service->found));
+	service->discover = from->discover;
 }
 
 static bool listens_on(const struct kv_service *service, const struct kv_addr *address)
@@ -185,6 +188,7 @@ void backend_update(struct agent *agent, __u32 id, const struct kv_config_backen
 	kv_write_once(backend->rate, from->rate);
 	kv_write_once(backend->events_port, from->events_port);
 	kv_write_once(backend->replay_port, from->replay_port);
+	kv_write_once(backend->origin, from->origin);
 	following_reckon(agent, id);
 }
 

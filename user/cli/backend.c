@@ -8,7 +8,9 @@
 #include "common/addr.h"
 #include "common/cleanup.h"
 #include "common/config.h"
+#include "common/config_discover.h"
 #include "control.h"
+#include "discover.h"
 #include "steering.h"
 #include "table.h"
 
@@ -59,6 +61,7 @@ yyjson_mut_val *backend_json(yyjson_mut_doc *doc, const struct view *view, __u32
 	yyjson_mut_obj_add_str(doc, obj, "told", view_told(backend->told));
 	yyjson_mut_obj_add_uint(doc, obj, "told_blocks", backend->told_held);
 	yyjson_mut_obj_add_uint(doc, obj, "told_block_tokens", backend->told_block);
+	yyjson_mut_obj_add_str(doc, obj, "from", kv_origin_name(backend->origin));
 	ups = yyjson_mut_obj_add_obj(doc, obj, "upstreams");
 	yyjson_mut_obj_add_uint(doc, ups, "idle", pool->idle);
 	yyjson_mut_obj_add_uint(doc, ups, "relay", pool->relay);
@@ -70,7 +73,7 @@ yyjson_mut_val *backend_json(yyjson_mut_doc *doc, const struct view *view, __u32
 void backend_table(const struct view *view, __u32 service, FILE *f, const char *indent)
 {
 	struct table t = {.columns = "BACKEND ADDRESS STATE >WAIT LOAD >RUNNING >REQUESTS SHARE "
-				     ">HITS >IDLE >LENT >FAILED TOLD"};
+				     ">HITS >IDLE >LENT >FAILED TOLD FROM"};
 	char name[KV_NAME_LEN], text[TABLE_TEXT], number[TABLE_TEXT];
 	struct view_totals totals;
 	double longest = 0;
@@ -101,6 +104,7 @@ void backend_table(const struct view *view, __u32 service, FILE *f, const char *
 		table_add(&t, "%u", view->pool[i].lent);
 		table_add(&t, "%s", short_number(b->failures, number));
 		table_add(&t, "%s", b->told ? view_told(b->told) : "-");
+		table_add(&t, "%s", kv_origin_name(b->origin));
 	}
 	table_print(&t, f, indent);
 }
@@ -123,9 +127,13 @@ static int backend_list(struct cli *cli, int argc, char **argv)
 		for (__u32 i = 0; i < KV_MAX_BACKENDS; i++)
 			if (view_backend(view, i))
 				yyjson_mut_arr_append(list, backend_json(doc, view, i));
+		list = yyjson_mut_obj_add_arr(doc, root, "discover");
+		for (__u32 i = 0; i < KV_MAX_SERVICES; i++)
+			discover_add_json(doc, list, view, i);
 		return cli_print(cli, doc, root);
 	}
 	backend_table(view, KV_NONE, stdout, "");
+	discover_lines(view, KV_NONE, stdout, "\n");
 	return CLI_OK;
 }
 

@@ -81,6 +81,17 @@ static void show_models(yyjson_val *root)
 	printf("%s\n", yyjson_arr_size(models) ? "" : " not told: gets requests for any");
 }
 
+static void show_origin(yyjson_val *root)
+{
+	const char *from = text_of(root, "from");
+
+	if (!strcmp(from, "dns"))
+		printf("  named by    the DNS name %s\n", text_of(root, "dns"));
+	else
+		printf("  named by    %s\n",
+		       strcmp(from, "hand") ? "the configuration" : "hand (kvsteer backend add)");
+}
+
 static void show(yyjson_val *root)
 {
 	yyjson_val *prediction = yyjson_obj_get(root, "prediction");
@@ -88,6 +99,7 @@ static void show(yyjson_val *root)
 	printf("backend %s of service %s, %s: %s\n", text_of(root, "name"),
 	       text_of(root, "service"), text_of(root, "address"),
 	       is(root, "takes_requests") ? "takes requests" : "gets no requests");
+	show_origin(root);
 	show_health(root);
 	show_engine(root);
 	show_models(root);

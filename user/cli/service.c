@@ -4,6 +4,7 @@
 #include "backend.h"
 #include "common/cleanup.h"
 #include "common/config.h"
+#include "discover.h"
 #include "steering.h"
 #include "table.h"
 
@@ -25,6 +26,7 @@ yyjson_mut_val *service_json(yyjson_mut_doc *doc, const struct view *view, __u32
 	yyjson_mut_obj_add_uint(doc, obj, "body_limit_bytes", service->body_limit);
 	yyjson_mut_obj_add_uint(doc, obj, "used_tokens", steering_used(service, view->now_ns));
 	yyjson_mut_obj_add_uint(doc, obj, "requests", totals.requests);
+	discover_add_json(doc, yyjson_mut_obj_add_arr(doc, obj, "discover"), view, id);
 	list = yyjson_mut_obj_add_arr(doc, obj, "backends");
 	for (__u32 i = 0; i < KV_MAX_BACKENDS; i++) {
 		const struct kv_backend *backend = view_backend(view, i);
@@ -118,6 +120,7 @@ static void show(const struct view *view, __u32 id)
 	       short_number(fleet, name));
 	printf("  backends     %u of %u up\n\n", totals.backends_up, totals.backends);
 	backend_table(view, id, stdout, "  ");
+	discover_lines(view, id, stdout, "\n");
 }
 
 static int service_show(struct cli *cli, int argc, char **argv)

@@ -6,6 +6,7 @@
 
 #include "backend.h"
 #include "common/cleanup.h"
+#include "discover.h"
 #include "reached.h"
 #include "table.h"
 
@@ -97,6 +98,7 @@ void status_page(const struct cli *cli, const struct view *view, FILE *f)
 	service_table(view, f, "");
 	fputc('\n', f);
 	backend_table(view, KV_NONE, f, "");
+	discover_lines(view, KV_NONE, f, "\n");
 	fputc('\n', f);
 	fill_lines(view, f);
 	fputc('\n', f);

@@ -38,6 +38,7 @@ struct kv_config_backend {
 	__u64 rate;		/* prefill tokens per second */
 	__u16 events_port;	/* in place of the service's; 0: that one */
 	__u16 replay_port;
+	__u32 origin; /* enum kv_origin */
 };
 
 struct kv_config_service {
@@ -48,6 +49,7 @@ struct kv_config_service {
 	__u32 floor;	  /* tokens */
 	__u64 body_limit; /* bytes */
 	struct kv_service_events events;
+	struct kv_service_discover discover;
 	struct kv_config_backend *backends;
 	__u32 n_backends;
 };

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/config_discover.h"
 #include "common/config_values.h"
 
 #define LIST_TEXT 112
@@ -243,12 +244,24 @@ static void service_values(struct walk *w, const struct kv_config_service *was,
 		note(w, change, "service %.63s: events %s -> %s", now->name,
 		     format_events(&was->events, a), format_events(&now->events, b));
 	}
+	if (memcmp(&was->discover, &now->discover, sizeof(now->discover))) {
+		change.key = "discover";
+		kv_discover_format(&was->discover, a, sizeof(a));
+		kv_discover_format(&now->discover, b, sizeof(b));
+		note(w, change, "service %.63s: discover %s -> %s", now->name, a,
+		     strcmp(a, b) ? b : "the same, other values");
+	}
 }
 
 /* 0: a capacity that is not set. */
 static char *format_told(__u64 value, char *buf)
 {
 	return value ? kv_format_count(value, buf) : strcpy(buf, "as told");
+}
+
+static char *format_origin(__u64 origin, char *buf)
+{
+	return strcpy(buf, kv_origin_name(origin));
 }
 
 static void backend_value(struct walk *w, struct kv_change change, const char *key, __u64 old,
@@ -290,6 +303,8 @@ static void changed(struct walk *w, const struct kv_config *old, const struct kv
 				      change.new_backend->events_port, kv_format_count);
 			backend_value(w, change, "replay_port", change.old_backend->replay_port,
 				      change.new_backend->replay_port, kv_format_count);
+			backend_value(w, change, "from", change.old_backend->origin,
+				      change.new_backend->origin, format_origin);
 		}
 	}
 }

@@ -11,10 +11,11 @@ enum kv_change_type {
 	KV_CHANGE_INSTANCE, /* a key of the instance; see restart */
 	KV_CHANGE_SERVICE_ADDED,
 	KV_CHANGE_SERVICE_REMOVED,
-	KV_CHANGE_SERVICE, /* one key of a service: listen, policy, floor, body_limit */
+	KV_CHANGE_SERVICE, /* one key of a service: listen, policy, floor, body_limit, events,
+			      discover */
 	KV_CHANGE_BACKEND_ADDED,
 	KV_CHANGE_BACKEND_REMOVED,
-	KV_CHANGE_BACKEND, /* one key of a backend: capacity, rate */
+	KV_CHANGE_BACKEND, /* one key of a backend: capacity, rate, from */
 };
 
 struct kv_change {

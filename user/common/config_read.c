@@ -52,6 +52,16 @@ int config_read_number32(struct reader *r, const char *key, const char *text, __
 	return err;
 }
 
+int config_read_flag(struct reader *r, const char *key, const char *text, bool *value)
+{
+	if (!text)
+		return 0;
+	if (strcmp(text, "true") && strcmp(text, "false"))
+		return config_bad_value(r, key, text);
+	*value = *text == 't';
+	return 0;
+}
+
 static int read_path(struct reader *r, const char *key, const char *text, const char *otherwise,
 		     char *ret, size_t size)
 {
@@ -259,9 +269,16 @@ static int read_service(struct reader *r, const struct kv_raw_service *raw, __u3
 	err = read_service_values(r, raw, service)
 		?: config_read_number(r, "capacity", raw->capacity, &defaults.capacity)
 		?: config_read_number(r, "rate", raw->rate, &defaults.rate)
-		?: config_read_events(r, raw->events, index, &service->events);
-	if (err || !raw->backends_count)
+		?: config_read_events(r, raw->events, index, &service->events)
+		?: config_read_discover(r, raw->discover, index, &service->discover);
+	if (err)
 		return err;
+	if (raw->discover) {
+		service->discover.capacity = defaults.capacity;
+		service->discover.rate = defaults.rate;
+	}
+	if (!raw->backends_count)
+		return 0;
 	service->backends = calloc(raw->backends_count, sizeof(*service->backends));
 	if (!service->backends)
 		return -ENOMEM;

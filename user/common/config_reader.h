@@ -15,6 +15,8 @@ struct reader {
 int config_bad_value(struct reader *r, const char *key, const char *text);
 /* A value that is not given leaves *value as it is: the default. */
 int config_read_number(struct reader *r, const char *key, const char *text, __u64 *value);
+/* true or false */
+int config_read_flag(struct reader *r, const char *key, const char *text, bool *value);
 int config_read_number32(struct reader *r, const char *key, const char *text, __u32 *value);
 
 /* config_follow.c */
@@ -24,5 +26,9 @@ int config_read_follow(struct reader *r, const struct kv_raw_config *raw, struct
 int config_read_port(struct reader *r, const char *key, const char *text, __u16 *port);
 int config_read_events(struct reader *r, const struct kv_raw_events *raw, __u32 index,
 		       struct kv_service_events *events);
+
+/* config_discover.c; capacity and rate are the service's */
+int config_read_discover(struct reader *r, const struct kv_raw_discover *raw, __u32 index,
+			 struct kv_service_discover *discover);
 
 #endif

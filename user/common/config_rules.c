@@ -73,6 +73,14 @@ static const struct kv_config_rule rules[] = {
 	{"port", COUNT, 1, 65535, "a port from 1 to 65535"},
 	{"bind", NULL, 0, 0, KV_ADDR_EXPECTED ", or *:PORT for any address"},
 	{"topic", NULL, 0, 0, "the beginning of a topic, up to 95 bytes"},
+	{"dns", NULL, 0, 0,
+	 "a DNS name, whole, up to 253 bytes of letters, digits, -, _ and dots; addresses belong "
+	 "into "
+	 "backends"},
+	{"srv", NULL, 0, 0, "true or false"},
+	{"servers", NULL, 0, 0, KV_ADDR_EXPECTED},
+	{"min_ttl", TIME, 100, 24 * HOUR_MS, "a time with its unit from 100ms to 24h"},
+	{"max_ttl", TIME, 100, 24 * HOUR_MS, "a time with its unit from 100ms to 24h"},
 	{"ranks", COUNT, 1, 64, "a whole number from 1 to 64"},
 	{"first", COUNT, 0, 1, "0 or 1"},
 	{"block", COUNT, 1, 65536, "tokens, from 1 to 65536"},

@@ -4,6 +4,7 @@
 #include <stdint.h>
 
 #include "common/config.h"
+#include "common/config_discover.h"
 
 #define OPTIONAL (CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL)
 #define TEXT(type, key, flags) CYAML_FIELD_STRING_PTR(#key, flags, type, key, 0, CYAML_UNLIMITED)
@@ -50,6 +51,16 @@ static const cyaml_schema_field_t events_fields[] = {
 	CYAML_FIELD_END,
 };
 
+static const cyaml_schema_field_t discover_fields[] = {
+	TEXT(struct kv_raw_discover, dns, CYAML_FLAG_POINTER),
+	TEXT(struct kv_raw_discover, port, OPTIONAL),
+	TEXT(struct kv_raw_discover, srv, OPTIONAL),
+	LIST(struct kv_raw_discover, servers, OPTIONAL, &text_entry, 1, KV_CONFIG_DNS_SERVERS),
+	TEXT(struct kv_raw_discover, min_ttl, OPTIONAL),
+	TEXT(struct kv_raw_discover, max_ttl, OPTIONAL),
+	CYAML_FIELD_END,
+};
+
 static const cyaml_schema_field_t service_fields[] = {
 	TEXT(struct kv_raw_service, name, CYAML_FLAG_POINTER),
 	LIST(struct kv_raw_service, listen, CYAML_FLAG_POINTER, &text_entry, 1, KV_CONFIG_LISTENS),
@@ -59,6 +70,7 @@ static const cyaml_schema_field_t service_fields[] = {
 	TEXT(struct kv_raw_service, capacity, OPTIONAL),
 	TEXT(struct kv_raw_service, rate, OPTIONAL),
 	BELOW(struct kv_raw_service, events, events_fields),
+	BELOW(struct kv_raw_service, discover, discover_fields),
 	LIST(struct kv_raw_service, backends, OPTIONAL, &backend_entry, 0, KV_MAX_BACKENDS),
 	CYAML_FIELD_END,
 };

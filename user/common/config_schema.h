@@ -35,6 +35,16 @@ struct kv_raw_events {
 	struct kv_raw_weights *weights;
 };
 
+struct kv_raw_discover {
+	char *dns;
+	char *port;
+	char *srv;
+	char **servers;
+	unsigned int servers_count;
+	char *min_ttl;
+	char *max_ttl;
+};
+
 struct kv_raw_service {
 	char *name;
 	char **listen;
@@ -45,6 +55,7 @@ struct kv_raw_service {
 	char *capacity;
 	char *rate;
 	struct kv_raw_events *events;
+	struct kv_raw_discover *discover;
 	struct kv_raw_backend *backends;
 	unsigned int backends_count;
 };

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/config_discover.h"
 #include "common/config_read.h"
 
 #define VERIFY_PATH_LEN 96
@@ -147,6 +148,8 @@ int kv_config_verify(const struct kv_config *config, struct kv_tree *tree)
 		err = verify_service(config, tree, s);
 		n += config->services[s].n_backends;
 	}
+	if (!err)
+		err = kv_config_verify_discover(config, tree);
 	if (err)
 		return err;
 	if (config->limits.clients > config->max_clients)

@@ -14,6 +14,7 @@
 
 #define TARGETS_MOST 64
 #define SECOND_MS 1000ull
+#define DNS_SERVERS_LEN 512
 
 enum { ABOUT_FAILURE = 1, ABOUT_NOTHING, ABOUT_TOO_MANY };
 
@@ -26,13 +27,14 @@ struct target {
 struct dns_source {
 	char name[DNS_NAME_MAX];
 	struct dns_options options;
-	struct resolver *resolver;
+	char servers[DNS_SERVERS_LEN]; /* empty: those of resolv.conf */
+	struct event_base *base;
+	struct resolver *resolver; /* NULL: could not be made again */
 	struct event timer;
 	struct event end; /* of a round */
 	struct address_set set;
 	struct dns_stats stats;
 	struct complaint complaint;
-	__u32 failures; /* one after the other */
 	/* the round */
 	struct address_set next;
 	__u32 ttl;
@@ -150,19 +152,38 @@ static void on_srv(void *arg, enum resolved result, const unsigned char *message
 	question_done(s);
 }
 
+static int open_resolver(struct dns_source *s)
+{
+	return resolver_new(s->base, *s->servers ? s->servers : NULL, s->options.timeout_ms,
+			    &s->resolver);
+}
+
+/* resolv.conf is read when a resolver is made, and may have been written since: by DHCP, after a
+ * start without network. */
+static void renew_resolver(struct dns_source *s)
+{
+	resolver_free(s->resolver);
+	s->resolver = NULL;
+	open_resolver(s);
+}
+
 static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
 	struct dns_source *s = arg;
 
 	(void)fd;
 	(void)what;
+	if (!s->resolver || (s->stats.failing && !*s->servers))
+		renew_resolver(s);
 	s->next = (struct address_set){};
 	s->n_targets = 0;
 	s->answered = s->failed = false;
 	s->stats.rounds++;
 	/* the round itself is pending while its questions are made: answers may come at once */
 	s->pending = 1;
-	if (s->options.port)
+	if (!s->resolver)
+		failed(s, "no resolver can be made");
+	else if (s->options.port)
 		ask_addresses(s, s->name, htons(s->options.port));
 	else {
 		s->pending++;
@@ -177,10 +198,12 @@ static void complain(struct dns_source *s)
 	const char *records = s->options.port ? "A or AAAA" : "SRV";
 
 	if (s->failed) {
+		snprintf(s->stats.why, sizeof(s->stats.why), "%s", s->why);
 		if (complaint_due(&s->complaint, ABOUT_FAILURE, now_ns))
 			kv_warn("discovery: %s: %s; the %u backends known are kept", s->name,
 				s->why, s->set.n);
 	} else if (!s->next.n) {
+		snprintf(s->stats.why, sizeof(s->stats.why), "no %s records", records);
 		if (complaint_due(&s->complaint, ABOUT_NOTHING, now_ns))
 			kv_warn("discovery: %s has no %s records (is the name right?); the %u "
 				"backends known are kept",
@@ -200,9 +223,8 @@ static void next_round(struct dns_source *s)
 	__u64 ms = (s->answered ? s->ttl : 0) * SECOND_MS;
 	struct timeval wait;
 
-	s->failures = s->failed || !s->next.n ? s->failures + 1 : 0;
-	if (s->failures)
-		ms = (__u64)s->options.least_ms << (s->failures < 10 ? s->failures : 10);
+	if (s->stats.failing)
+		ms = (__u64)s->options.least_ms << (s->stats.failing < 10 ? s->stats.failing : 10);
 	if (ms < s->options.least_ms)
 		ms = s->options.least_ms;
 	if (ms > s->options.most_ms)
@@ -219,8 +241,13 @@ static void on_end(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	s->stats.failures += s->failed;
 	s->stats.empty += !s->next.n;
+	s->stats.failing = s->failed || !s->next.n ? s->stats.failing + 1 : 0;
+	if (!s->stats.failing)
+		s->stats.answered_ns = kv_now_ns();
 	complain(s);
 	next_round(s);
+	if (s->options.ended)
+		s->options.ended(s->options.arg);
 	if (s->failed)
 		for (__u32 i = 0; i < s->set.n; i++)
 			address_set_add(&s->next, &s->set.at[i]);
@@ -238,14 +265,20 @@ int dns_source_new(struct event_base *base, const struct dns_options *options,
 	struct timeval now = {0, 0};
 	int err;
 
-	if (strlen(options->name) >= DNS_NAME_MAX)
+	if (strlen(options->name) >= DNS_NAME_MAX ||
+	    (options->servers && strlen(options->servers) >= DNS_SERVERS_LEN))
 		return -ENAMETOOLONG;
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return -ENOMEM;
 	s->options = *options;
 	snprintf(s->name, sizeof(s->name), "%s", options->name);
-	err = resolver_new(base, options->servers, options->timeout_ms, &s->resolver);
+	if (options->servers)
+		strcpy(s->servers, options->servers);
+	if (options->known)
+		s->set = *options->known;
+	s->base = base;
+	err = open_resolver(s);
 	if (err) {
 		free(s);
 		return err;

@@ -22,6 +22,10 @@ struct dns_options {
 	__u32 most_ms;	     /* … or long; also after failures */
 	/* The whole set, whenever it is another one; the source may be freed within. */
 	void (*changed)(void *arg, const struct address_set *set);
+	/* A round has ended, whatever came of it; before changed. NULL: not asked for. */
+	void (*ended)(void *arg);
+	/* From before, kept until answers say otherwise; NULL: none. */
+	const struct address_set *known;
 	void *arg;
 };
 
@@ -30,6 +34,9 @@ struct dns_stats {
 	__u64 failures; /* rounds with a question that failed */
 	__u64 empty;	/* rounds without any address */
 	__u64 changes;
+	__u64 answered_ns; /* when the last good round ended; 0: there was none */
+	__u32 failing;	   /* rounds without one, one after the other, to the last */
+	char why[96];	   /* of the last of them */
 };
 
 /* 0, or -errno. */

@@ -108,6 +108,11 @@ int resolver_new(struct event_base *base, const char *servers, __u32 timeout_ms,
 	LIST_INIT(&r->watched);
 	evtimer_assign(&r->timer, base, on_timer, r);
 	options.sock_state_cb_data = r;
+#ifdef ARES_OPT_QUERY_CACHE
+	/* From c-ares 1.31 on answers are kept: who asks again before the time is over means it. */
+	options.qcache_max_ttl = 0;
+	flags |= ARES_OPT_QUERY_CACHE;
+#endif
 	err = ares_library_init(ARES_LIB_INIT_ALL);
 	if (!err)
 		err = ares_init_options(&r->channel, &options, flags);
