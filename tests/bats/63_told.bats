@@ -222,6 +222,18 @@ tokenize_fails() {
 	holds 10000 32 "e2 32 told"
 }
 
+@test "another weight of a tier is no reason to follow anew" {
+	local replays
+	replays=$(counter told_replays)
+	told_config '{port: 5557, replay_port: 5558, weights: {cpu: 40}}' >"$BATS_TEST_TMPDIR/weights.yaml"
+	kvs apply "$BATS_TEST_TMPDIR/weights.yaml"
+	[ "$(bpftool -j map dump pinned "$KV_PIN/kv_services" | jq '.[0].formatted.value.events.weight[1]')" = 102 ]
+	sleep 2.2
+	told_state e1 complete
+	[ "$(counter told_replays)" = "$replays" ]
+	kvs apply "$KV_RUN/kvsteer.yaml"
+}
+
 @test "an agent that is killed: the next one hears what it missed" {
 	direct 2 11000 32
 	until_true 5 holds 11000 32 "e2 32 told"

@@ -19,6 +19,9 @@ static struct {
 	uint32_t problems[KV_PROBLEMS];
 } seen;
 
+static volatile unsigned int slow_ms; /* so long takes a block that is told */
+static bool in_sink;
+
 static void told(void *ctx, uint64_t key, uint32_t depth, uint32_t backend, uint32_t weight)
 {
 	(void)ctx;
@@ -26,6 +29,8 @@ static void told(void *ctx, uint64_t key, uint32_t depth, uint32_t backend, uint
 	(void)depth;
 	(void)weight;
 	__atomic_fetch_add(&seen.told[backend], 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&in_sink, slow_ms != 0, __ATOMIC_RELAXED);
+	usleep(1000 * slow_ms);
 }
 
 static void gone(void *ctx, uint64_t key, uint32_t backend)
@@ -95,6 +100,18 @@ static struct kv_follow *open_follow(void)
 	return kv_follow_new(&limits, &sink, problem, NULL);
 }
 
+/* What became of an add. */
+static int added(struct kv_follow *f, const char *name)
+{
+	uint64_t end = now_ms() + 5000;
+	struct kv_follow_stats stats;
+	int err;
+
+	while ((err = kv_follow_stats(f, name, &stats)) == -EINPROGRESS && now_ms() < end)
+		usleep(1000);
+	return err;
+}
+
 static int add(struct kv_follow *f, const char *name, const char *endpoint, const char *replay,
 	       uint32_t backend)
 {
@@ -105,7 +122,7 @@ static int add(struct kv_follow *f, const char *name, const char *endpoint, cons
 		.engine = {.backend = backend, .model = "m"},
 	};
 
-	return kv_follow_add(f, &s);
+	return kv_follow_add(f, &s) ?: added(f, name);
 }
 
 static void one_engine(void *zmq)
@@ -120,7 +137,7 @@ static void one_engine(void *zmq)
 		publisher_keep(&p, 0, 4);
 		publisher_keep(&p, 4, 4);
 		CHECK_EQ(add(f, "a", p.endpoint, p.replay, 1), 0);
-		CHECK_EQ(add(f, "a", p.endpoint, p.replay, 1), -EEXIST);
+		CHECK_EQ(kv_follow_add(f, &(struct kv_follow_source){.name = "a"}), 0);
 		WAIT(&p, NOW(seen.told[1]) == 8 && NOW(seen.complete[1]));
 		publisher_stored(&p, 8, 2, false);
 		WAIT(&p, NOW(seen.told[1]) == 10);
@@ -182,10 +199,40 @@ static void one_engine(void *zmq)
 		CHECK_EQ(stats.bad_payloads, 1);
 		CHECK_EQ(stats.block, 16);
 		CHECK_EQ(kv_follow_remove(f, "a"), 0);
-		CHECK_EQ(kv_follow_remove(f, "a"), -ENOENT);
+		CHECK_EQ(kv_follow_remove(f, "a"), 0);
 		CHECK_EQ(add(f, "a", "tcp://", NULL, 1), -EINVAL);
+		CHECK_EQ(kv_follow_remove(f, "a"), 0);
 		CHECK_EQ(add(f, "a", p.endpoint, "nonsense", 1), -EINVAL);
+		CHECK_EQ(kv_follow_remove(f, "a"), 0);
 		CHECK_EQ(add(f, "a", p.endpoint, NULL, 1), 0);
+	}
+
+	TEST("nobody waits for the thread, however long it is busy")
+	{
+		uint64_t began;
+		char name[16];
+
+		WAIT(&p, !kv_follow_stats(f, "a", &stats) && stats.connected);
+		slow_ms = 500;
+		publisher_stored(&p, 0, 1, false);
+		WAIT(&p, NOW(in_sink));
+		began = now_ms();
+		for (int i = 0; i < 100; i++) {
+			snprintf(name, sizeof(name), "many-%d", i);
+			CHECK_EQ(
+				kv_follow_add(f, &(struct kv_follow_source){.name = name,
+									    .endpoint = p.endpoint,
+									    .engine = {.backend = 3,
+										       .rank = i}}),
+				0);
+			if (i % 2)
+				CHECK_EQ(kv_follow_remove(f, name), 0);
+		}
+		CHECK(now_ms() - began < 250);
+		CHECK_EQ(kv_follow_stats(f, "many-0", &stats), -EINPROGRESS);
+		slow_ms = 0;
+		CHECK_EQ(added(f, "many-98"), 0);
+		CHECK_EQ(added(f, "many-99"), -ENOENT);
 	}
 	kv_follow_free(f);
 	publisher_close(&p);
@@ -212,7 +259,7 @@ static void binding(void *zmq)
 		s.pod = "10.0.0.1:8000";
 		s.engine.backend = 1;
 		do /* libzmq closes in the background */
-			err = kv_follow_add(f, &s);
+			err = kv_follow_remove(f, "x") ?: kv_follow_add(f, &s) ?: added(f, "x");
 		while (err == -EADDRINUSE && !usleep(1000));
 		CHECK_EQ(err, 0);
 		s.name = "y";

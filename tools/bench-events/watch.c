@@ -97,6 +97,8 @@ int watch(int argc, char **argv)
 	limits.problem_ns = 0;
 	f = kv_follow_new(&limits, &sink, problem, NULL);
 	o = f ? kv_follow_add(f, &s) : -ENOMEM;
+	while (!o && (o = kv_follow_stats(f, s.name, &stats)) == -EINPROGRESS)
+		o = usleep(1000);
 	if (o) {
 		fprintf(stderr, "kv-bench-events: cannot follow %s: %s\n", s.endpoint,
 			strerror(-o));

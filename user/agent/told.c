@@ -66,7 +66,7 @@ static void remove_sources(struct told *t, struct told_backend *b, __u32 ranks)
 {
 	char name[TOLD_SOURCE_LEN];
 
-	for (__u32 rank = 0; rank < ranks; rank++) {
+	for (__u32 rank = 0; t->follow && rank < ranks; rank++) {
 		source_name(b, rank, name);
 		kv_follow_remove(t->follow, name);
 	}
@@ -124,6 +124,18 @@ static int start_follower(struct told *t)
 	return -ENOMEM;
 }
 
+/* Tried again in a while. */
+static void fail(struct told *t, __u32 id, __u32 ranks, int err)
+{
+	struct told_backend *b = &t->backends[id];
+
+	kv_err("backend %s: its events cannot be followed: %s", b->name, strerror(-err));
+	kv_write_once(t->agent->dp.backends[id].told, KV_TOLD_OFF);
+	remove_sources(t, b, ranks);
+	b->on = false;
+	b->retry_ns = kv_now_ns() + RETRY;
+}
+
 static void begin(struct told *t, __u32 id)
 {
 	struct told_backend *b = &t->backends[id];
@@ -142,21 +154,17 @@ static void begin(struct told *t, __u32 id)
 	told_sink_void(backend);
 	b->counted = calloc(b->way.events.ranks, sizeof(*b->counted));
 	err = b->counted ? start_follower(t) : -ENOMEM;
+	/* Of one that is off nothing is told. */
+	if (!err)
+		kv_write_once(backend->told, KV_TOLD_UNSURE);
 	for (; !err && rank < b->way.events.ranks; rank++)
 		err = add_source(t, id, rank, model);
-	if (err) {
-		kv_err("backend %s: its events cannot be followed: %s", b->name, strerror(-err));
-		if (t->follow)
-			remove_sources(t, b, rank);
-		free(b->counted);
-		b->counted = NULL;
-		return;
-	}
 	b->on = true;
 	b->lost = false;
 	b->connected_ns = kv_now_ns();
 	b->epoch = kv_read_once(backend->epoch);
-	kv_write_once(backend->told, KV_TOLD_UNSURE);
+	if (err)
+		fail(t, id, rank, err);
 }
 
 static void end(struct told *t, __u32 id)
@@ -164,13 +172,13 @@ static void end(struct told *t, __u32 id)
 	struct told_backend *b = &t->backends[id];
 	struct kv_backend *backend = &t->agent->dp.backends[id];
 
+	kv_write_once(backend->told, KV_TOLD_OFF);
 	if (b->on)
 		remove_sources(t, b, b->way.events.ranks);
 	b->on = false;
 	if (t->tokenizer)
 		tokenize_forget(t->tokenizer, id);
 	told_model_forget(b);
-	kv_write_once(backend->told, KV_TOLD_OFF);
 	kv_write_once(backend->told_held, 0);
 	*b = (struct told_backend){};
 }
@@ -203,18 +211,20 @@ static void count_source(struct dataplane *dp, const struct kv_follow_stats *is,
 #undef ADD
 }
 
-/* All sources of a backend as one. False: some are gone. */
-static bool sum(struct told *t, struct told_backend *b, struct kv_follow_stats *ret)
+/* All sources of a backend as one. Else the first error of any. */
+static int sum(struct told *t, struct told_backend *b, struct kv_follow_stats *ret)
 {
 	char name[TOLD_SOURCE_LEN];
+	int err;
 
 	*ret = (struct kv_follow_stats){.connected = true, .complete = true};
 	for (__u32 rank = 0; rank < b->way.events.ranks; rank++) {
 		struct kv_follow_stats stats;
 
 		source_name(b, rank, name);
-		if (kv_follow_stats(t->follow, name, &stats))
-			return false;
+		err = kv_follow_stats(t->follow, name, &stats);
+		if (err)
+			return err;
 		count_source(&t->agent->dp, &stats, &b->counted[rank]);
 		b->counted[rank] = stats;
 		ret->connected &= stats.connected;
@@ -223,7 +233,7 @@ static bool sum(struct told *t, struct told_backend *b, struct kv_follow_stats *
 		ret->held += stats.held;
 		ret->block = stats.block ? stats.block : ret->block;
 	}
-	return true;
+	return 0;
 }
 
 static void look(struct told *t, __u32 id)
@@ -233,8 +243,11 @@ static void look(struct told *t, __u32 id)
 	__u64 now = kv_now_ns();
 	struct kv_follow_stats is;
 	bool heard;
+	int err = sum(t, b, &is);
 
-	if (!sum(t, b, &is))
+	if (err && err != -EINPROGRESS)
+		fail(t, id, b->way.events.ranks, err);
+	if (err)
 		return;
 	if (is.connected)
 		b->connected_ns = now;
@@ -277,6 +290,8 @@ static bool wanted(const struct agent *agent, __u32 id, struct told_way *ret)
 	if (!service->events.on)
 		return false;
 	ret->events = service->events;
+	/* The kernel reads these where they are. */
+	memset(ret->events.weight, 0, sizeof(ret->events.weight));
 	ret->port = backend->events_port ?: service->events.port;
 	ret->replay_port = backend->replay_port ?: service->events.replay_port;
 	memcpy(ret->address.addr, backend->addr, sizeof(backend->addr));

@@ -35,7 +35,7 @@ static void add(struct told_sink *s, __u64 key, __u32 backend, bool gone, __u32 
 {
 	struct kv_telling *t = s->telling;
 
-	if (backend >= s->max_backends)
+	if (backend >= s->max_backends || kv_read_once(s->backends[backend].told) == KV_TOLD_OFF)
 		return;
 	if (!s->known[backend]) {
 		s->epoch[backend] = kv_read_once(s->backends[backend].epoch);

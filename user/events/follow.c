@@ -127,7 +127,7 @@ void follow_say(struct kv_follow *f, uint64_t *said_ns, const char *source, enum
 
 /* ---- the thread ---------------------------------------------------------------------- */
 
-static void show(struct kv_follow *f)
+void follow_show(struct kv_follow *f)
 {
 	struct source *s;
 
@@ -140,7 +140,7 @@ static void show(struct kv_follow *f)
 	pthread_mutex_unlock(&f->lock);
 }
 
-static int add(struct kv_follow *f, const struct kv_follow_source *config)
+int source_add(struct kv_follow *f, const struct kv_follow_source *config)
 {
 	struct source *s = source_find(f, config->name);
 	int err = s ? -EEXIST : source_new(f, config, &s);
@@ -153,36 +153,16 @@ static int add(struct kv_follow *f, const struct kv_follow_source *config)
 	return 0;
 }
 
-static int remove_source(struct kv_follow *f, const char *name)
+void source_remove(struct kv_follow *f, const char *name)
 {
 	struct source *s = source_find(f, name);
 
 	if (!s)
-		return -ENOENT;
+		return;
 	pthread_mutex_lock(&f->lock);
 	TAILQ_REMOVE(&f->sources, s, link);
 	pthread_mutex_unlock(&f->lock);
 	source_free(s);
-	return 0;
-}
-
-/* What another thread has asked for. */
-static void obey(struct kv_follow *f)
-{
-	struct command *c;
-
-	pthread_mutex_lock(&f->lock);
-	c = f->command;
-	pthread_mutex_unlock(&f->lock);
-	if (!c)
-		return;
-	c->result = c->add ? add(f, c->add) : remove_source(f, c->remove);
-	show(f);
-	pthread_mutex_lock(&f->lock);
-	f->command = NULL;
-	c->done = true;
-	pthread_cond_broadcast(&f->obeyed);
-	pthread_mutex_unlock(&f->lock);
 }
 
 static void wait_for(struct kv_follow *f, bool busy, uint64_t until)
@@ -255,12 +235,12 @@ static void *work(void *arg)
 
 	while (!__atomic_load_n(&f->stop, __ATOMIC_ACQUIRE)) {
 		wait_for(f, busy, until);
-		obey(f);
+		busy = follow_obey(f);
 		if (kv_now_ns() - shown > SHOW_NS) {
-			show(f);
+			follow_show(f);
 			shown = kv_now_ns();
 		}
-		busy = turn(f, &until);
+		busy |= turn(f, &until);
 	}
 	return NULL;
 }
@@ -286,9 +266,10 @@ struct kv_follow *kv_follow_new(const struct kv_follow_limits *limits,
 	f->problem = problem;
 	f->ctx = ctx;
 	TAILQ_INIT(&f->sources);
+	TAILQ_INIT(&f->commands);
+	TAILQ_INIT(&f->failed);
 	LIST_INIT(&f->feeds);
 	pthread_mutex_init(&f->lock, NULL);
-	pthread_cond_init(&f->obeyed, NULL);
 	f->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	f->zmq = zmq_ctx_new();
 	if (f->zmq)
@@ -307,6 +288,16 @@ void kv_follow_on_turn(struct kv_follow *f, kv_turn_fn *turn)
 	__atomic_store_n(&f->turn, turn, __ATOMIC_RELEASE);
 }
 
+static void free_commands(struct commands *commands)
+{
+	struct command *c;
+
+	while ((c = TAILQ_FIRST(commands))) {
+		TAILQ_REMOVE(commands, c, link);
+		command_free(c);
+	}
+}
+
 void kv_follow_free(struct kv_follow *f)
 {
 	struct source *s;
@@ -322,53 +313,31 @@ void kv_follow_free(struct kv_follow *f)
 		TAILQ_REMOVE(&f->sources, s, link);
 		source_free(s);
 	}
+	free_commands(&f->commands);
+	free_commands(&f->failed);
 	if (f->zmq)
 		zmq_ctx_term(f->zmq);
 	kv_index_free(f->index);
 	if (f->wake >= 0)
 		close(f->wake);
-	pthread_cond_destroy(&f->obeyed);
 	pthread_mutex_destroy(&f->lock);
 	free(f);
-}
-
-static int command(struct kv_follow *f, struct command *c)
-{
-	pthread_mutex_lock(&f->lock);
-	while (f->command)
-		pthread_cond_wait(&f->obeyed, &f->lock);
-	f->command = c;
-	kv_follow_wake(f);
-	while (!c->done)
-		pthread_cond_wait(&f->obeyed, &f->lock);
-	pthread_mutex_unlock(&f->lock);
-	return c->result;
-}
-
-int kv_follow_add(struct kv_follow *f, const struct kv_follow_source *source)
-{
-	struct command c = {.add = source};
-
-	return command(f, &c);
-}
-
-int kv_follow_remove(struct kv_follow *f, const char *name)
-{
-	struct command c = {.remove = name};
-
-	return command(f, &c);
 }
 
 int kv_follow_stats(struct kv_follow *f, const char *name, struct kv_follow_stats *ret)
 {
 	struct source *s;
+	int state;
 
 	pthread_mutex_lock(&f->lock);
-	s = source_find(f, name);
+	state = command_pending(f, name);
+	s = state ? NULL : source_find(f, name);
 	if (s)
 		*ret = s->shown;
+	else if (!state)
+		state = command_failed(f, name);
 	pthread_mutex_unlock(&f->lock);
-	return s ? 0 : -ENOENT;
+	return state;
 }
 
 void kv_follow_totals(struct kv_follow *f, uint64_t *ret_bytes, uint32_t *ret_entries,

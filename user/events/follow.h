@@ -82,13 +82,14 @@ void kv_follow_free(struct kv_follow *f);
 void kv_follow_on_turn(struct kv_follow *f, kv_turn_fn *turn);
 void kv_follow_wake(struct kv_follow *f);
 
-/* Both wait for the thread: not from within the sink. 0, -EEXIST, -EINVAL (an endpoint that is
- * none), -EADDRINUSE, -ENOSPC, … */
+/* Both are for the thread to do, in this order; nobody waits for it. 0 or -ENOMEM; what came of an
+ * add, kv_follow_stats() says. */
 int kv_follow_add(struct kv_follow *f, const struct kv_follow_source *source);
-/* -ENOENT. The sink hears unsure for it, later. */
+/* The sink hears unsure for it, later. */
 int kv_follow_remove(struct kv_follow *f, const char *name);
 
-/* As of at most 200 ms ago. -ENOENT. */
+/* As of at most 200 ms ago. -ENOENT, or -EINPROGRESS: about to be added; or, until it is removed,
+ * why it could not be: -EEXIST, -EINVAL (an endpoint that is none), -EADDRINUSE, -ENOSPC, … */
 int kv_follow_stats(struct kv_follow *f, const char *name, struct kv_follow_stats *ret);
 /* Bytes in use, and strangers' messages. */
 void kv_follow_totals(struct kv_follow *f, uint64_t *ret_bytes, uint32_t *ret_entries,

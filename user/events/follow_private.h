@@ -10,8 +10,6 @@
 #include "events/follow.h"
 #include "events/frames.h"
 
-struct command;
-
 enum task_kind { TASK_APPLY, TASK_RESTARTED, TASK_UNSURE, TASK_COMPLETE };
 
 /* What the sequence says is to be done, in order. */
@@ -52,6 +50,19 @@ struct source {
 
 TAILQ_HEAD(sources, source);
 
+enum command_kind { COMMAND_ADD, COMMAND_REMOVE };
+
+/* What another thread wants done by this one; the strings are its own. */
+struct command {
+	TAILQ_ENTRY(command) link;
+	enum command_kind kind;
+	struct kv_follow_source source;
+	char *name, *endpoint, *pod, *topic, *replay, *model;
+	int error;
+};
+
+TAILQ_HEAD(commands, command);
+
 struct kv_follow {
 	struct kv_follow_limits limits;
 	kv_problem_fn *problem;
@@ -67,24 +78,29 @@ struct kv_follow {
 	uint64_t strangers, stranger_said_ns;
 	struct sources sources; /* changed by the thread, under the lock */
 	pthread_mutex_t lock;	/* of what follows, and of what sources show */
-	pthread_cond_t obeyed;
-	struct command *command;
+	struct commands commands, failed;
 	uint64_t bytes, shown_strangers;
 	uint32_t entries;
-};
-
-/* What another thread wants done by this one. */
-struct command {
-	const struct kv_follow_source *add;
-	const char *remove;
-	bool done;
-	int result;
 };
 
 /* A line for the log, unless the last of its kind was said a moment ago. source: as in
  * kv_problem_fn. */
 void follow_say(struct kv_follow *f, uint64_t *said_ns, const char *source, enum kv_problem what,
 		const char *text);
+
+/* follow.c: in the thread */
+int source_add(struct kv_follow *f, const struct kv_follow_source *config);
+void source_remove(struct kv_follow *f, const char *name);
+/* What the sources are at now is what others see. */
+void follow_show(struct kv_follow *f);
+
+/* follow_command.c: in the thread; true: there is more */
+bool follow_obey(struct kv_follow *f);
+/* Under the lock: -EINPROGRESS: it is to be added; -ENOENT: removed; 0: neither. */
+int command_pending(const struct kv_follow *f, const char *name);
+/* Under the lock: why it could not be added, or -ENOENT. */
+int command_failed(const struct kv_follow *f, const char *name);
+void command_free(struct command *c);
 
 /* follow_source.c: in the thread */
 extern const struct kv_sequence_ops source_ops;
