@@ -166,6 +166,8 @@ print(json.dumps({"model": "emulated", "max_tokens": 2, "prompt": " ".join("%s%d
 	name=$(page /metrics | sed -n 's/^kvsteer_backend_usage_cached_tokens_total{service="v4",backend="\(e.\)",prompt="plain"} [1-9].*/\1/p' | head -n 1)
 	[ -n "$name" ]
 	kvs -j backend show "$name" | jq -e '.prediction | .cause == "agrees" and (.alarm | not) and .found_tokens > 10000 and .ratio > 0.9'
+	idle() { kvs backend show "$name" | grep -q 'runs 0, 0 wait'; }
+	until_true 3 idle
 	run kvs backend show "$name"
 	echo "$output"
 	[[ $output == *"backend $name of service v4, 10.72."*": takes requests"* ]]
@@ -252,7 +254,12 @@ port_taken() {
 	kv_in "$KV_ID-gw" ss -ltnH | grep -q ':9098 '
 }
 
+# up_for NAME: so long, in milliseconds
+up_for() { kvs -j backend show "$1" | jq '.health.since_s * 1000 | floor'; }
+
 @test "http: another address of the same port; one that is taken changes nothing" {
+	local since
+	since=$(up_for e2)
 	sed "s/^http: .*/http: \"0.0.0.0:9099\"/" "$KV_RUN/kvsteer.yaml" >"$BATS_TEST_TMPDIR/any.yaml"
 	run kvs apply "$BATS_TEST_TMPDIR/any.yaml"
 	echo "$output"
@@ -270,6 +277,8 @@ port_taken() {
 	[ "$(kv_in "$KV_ID-gw" curl -sS -m 2 http://10.71.1.1:9099/healthz)" = ok ]
 	kvs apply "$KV_RUN/kvsteer.yaml"
 	[ "$(page /healthz)" = ok ]
+	# nor has anybody been followed anew
+	[ "$(up_for e2)" -ge "$since" ]
 	[ "$(kv_in "$KV_ID-gw" curl -sS -m 2 -o /dev/null -w '%{http_code}' http://10.71.1.1:9099/healthz || true)" = 000 ]
 }
 

@@ -413,9 +413,10 @@ static void models_of_restarted(void)
 	restart_with("n");
 	CHECK_EQ(differs, before + 1);
 	CHECK_EQ(serving("m"), 1);
-	while (serving("n") != 2 && kv_now_ns() < limit)
+	while (serving("x") && kv_now_ns() < limit) /* until then it may be there */
 		loop_for(base, 5);
 	CHECK(differ);
+	CHECK_EQ(serving("n"), 2);
 	CHECK_EQ(serving("x"), 0);
 	restart_with("m");
 	while (differ && kv_now_ns() < limit)
@@ -427,6 +428,62 @@ static void models_of_restarted(void)
 	while (differ && kv_now_ns() < limit)
 		loop_for(base, 5);
 	CHECK(!differ);
+	end(2);
+}
+
+/* Other options: what is known stays. */
+static void changes(void)
+{
+	__u64 limit = kv_now_ns() + 30000000000ull;
+	struct follow_options o = FOLLOW_DEFAULTS;
+	struct view_backend view = {};
+	unsigned int had;
+
+	begin(2);
+	add(0);
+	add(1);
+	until(0, true);
+	until(1, true);
+	loop_until(base, &told[0].sizes, 1, 2000);
+	for (int i = 0; i < 5; i++)
+		follow_outcome(follow, 0, OUTCOME_FAILURE);
+	CHECK(!told[0].takes && told[1].takes);
+	/* how it is judged from now on */
+	o.health_ms = o.metrics_ms = o.models_ms = 20;
+	o.health_timeout_ms = o.metrics_timeout_ms = 500;
+	o.stale_ms = 2000;
+	o.health.eject_least = 2;
+	had = told[0].sizes;
+	CHECK_EQ(follow_change(follow, &o), 0);
+	CHECK(!told[0].takes && told[1].takes);
+	follow_view(follow, 0, &view);
+	CHECK_EQ(view.state, HEALTH_EJECTED);
+	CHECK_EQ(report_age(view.report, kv_now_ns(), view.stale_ns), REPORT_FRESH);
+	/* what it is asked, and how often */
+	o.metrics_ms = 10;
+	o.health_path = "/live";
+	CHECK_EQ(follow_change(follow, &o), 0);
+	follow_view(follow, 0, &view);
+	CHECK_EQ(view.state, HEALTH_EJECTED);
+	lives[1].health = 503;
+	until(1, false);
+	CHECK_EQ(told[0].sizes, had);
+	had = lives[0].server.requests;
+	CHECK(loop_until(base, &lives[0].server.requests, had + 5, 2000));
+	/* nothing at all: nobody is down for what nobody asks */
+	o.health_ms = o.metrics_ms = o.models_ms = 0;
+	lives[0].model = "n";
+	while (!differ && kv_now_ns() < limit)
+		loop_for(base, 5);
+	CHECK(differ);
+	CHECK_EQ(follow_change(follow, &o), 0);
+	CHECK(told[1].takes && !differ);
+	CHECK_EQ(serving("x"), 3);
+	CHECK_EQ(told[0].foreign, 0);
+	loop_for(base, 20); /* what was under way */
+	had = lives[0].server.requests;
+	loop_for(base, 60);
+	CHECK_EQ(lives[0].server.requests, had);
 	end(2);
 }
 
@@ -474,6 +531,8 @@ int main(void)
 	models_and_load();
 	TEST("models of one that was started again")
 	models_of_restarted();
+	TEST("other options")
+	changes();
 	TEST("requests of others")
 	foreign_load();
 	event_base_free(base);

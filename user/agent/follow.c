@@ -109,11 +109,11 @@ static void on_second(evutil_socket_t fd, short what, void *arg)
 
 /* ---- beginning and end ---- */
 
-static struct follow_options options(const struct following *f, const struct kv_config *config)
+static struct follow_options options(const struct kv_config *config)
 {
 	struct follow_options o = FOLLOW_DEFAULTS;
 
-	o.health_path = f->health_path;
+	o.health_path = config->follow.health_path;
 	o.health_ms = config->follow.health;
 	o.health_timeout_ms = config->follow.health_timeout;
 	o.models_ms = config->follow.models;
@@ -145,8 +145,7 @@ int following_open(struct agent *agent)
 	f->agent = agent;
 	clock_gettime(CLOCK_REALTIME, &t); /* only shown */
 	f->started = t.tv_sec + t.tv_nsec / 1e9;
-	strcpy(f->health_path, config->follow.health_path);
-	o = options(f, config);
+	o = options(config);
 	calls.arg = f;
 	f->follow = follow_new(agent->base, &o, &calls);
 	if (!f->follow) {
@@ -204,11 +203,19 @@ int following_check(struct agent *agent, const struct kv_config *to, char *err, 
 
 void following_apply(struct agent *agent, const struct kv_config *from)
 {
-	if (!agent->following || !kv_config_follow_differs(from, agent->config))
+	struct following *f = agent->following;
+	const struct kv_config *to = agent->config;
+	struct follow_options o = options(to);
+
+	if (!f || !kv_config_follow_differs(from, to))
 		return;
-	following_close(agent);
-	if (following_open(agent))
-		kv_err("engines are not followed: start the agent again");
+	if (!kv_addr_equal(&from->http, &to->http)) {
+		following_serve_end(f);
+		if (to->http.port)
+			following_serve(f, &to->http);
+	}
+	if (follow_change(f->follow, &o))
+		kv_err("out of memory: some engines are not followed: start the agent again");
 }
 
 void following_look(struct agent *agent, __u32 id)

@@ -19,7 +19,7 @@ int following_open(struct agent *agent);
 void following_close(struct agent *agent);
 /* Whether these pages could be served; errors as text. */
 int following_check(struct agent *agent, const struct kv_config *to, char *err, size_t errlen);
-/* The configuration was another one: begins anew if its keys differ. Prints what fails. */
+/* The configuration was another one: what its keys change is changed. Prints what fails. */
 void following_apply(struct agent *agent, const struct kv_config *from);
 
 /* Its state has been changed by hand. */

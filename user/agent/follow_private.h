@@ -23,7 +23,6 @@ struct followed {
 struct following {
 	struct agent *agent;
 	struct follow *follow;
-	char health_path[KV_CONFIG_HEALTH_PATH_LEN];
 	struct page_server *server;
 	struct kv_pins *pins; /* counters, for the page; NULL: the maps are not pinned */
 	struct event second;

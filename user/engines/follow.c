@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "engines/follow_private.h"
 
@@ -38,9 +39,12 @@ struct follow *follow_new(struct event_base *base, const struct follow_options *
 		return NULL;
 	f->base = base;
 	f->options = *options;
+	f->options.health_path = f->path = strdup(options->health_path);
 	f->calls = *calls;
 	f->models = models_new();
-	if (!f->models) {
+	if (!f->models || !f->path) {
+		models_free(f->models);
+		free(f->path);
 		free(f);
 		return NULL;
 	}
@@ -68,6 +72,7 @@ void follow_free(struct follow *f)
 	for (uint32_t i = 0; i < FOLLOW_SERVICES; i++)
 		free(f->pools[i]);
 	models_free(f->models);
+	free(f->path);
 	free(f);
 }
 
@@ -95,11 +100,23 @@ static void pool_put(struct follow *f, uint32_t service)
 	f->pools[service] = NULL;
 }
 
-static int watch(struct engine *e, const struct kv_addr *addr)
+static int watch_load(struct engine *e)
 {
 	const struct follow_options *o = &e->follow->options;
 	struct scrape_options scrape = {o->metrics_ms, o->metrics_timeout_ms, o->stale_ms,
 					engine_reported, e};
+
+	scraper_free(e->scraper);
+	e->scraper = NULL;
+	if (!o->metrics_ms)
+		return 0;
+	e->scraper = scraper_new(e->follow->base, e->name, &e->addr, &scrape);
+	return e->scraper ? 0 : -ENOMEM;
+}
+
+static int watch_health(struct engine *e)
+{
+	const struct follow_options *o = &e->follow->options;
 	struct prober_options probe = {
 		.health_path = o->health_path,
 		.interval_ms = o->health_ms,
@@ -110,17 +127,12 @@ static int watch(struct engine *e, const struct kv_addr *addr)
 		.arg = e,
 	};
 
-	if (o->metrics_ms) {
-		e->scraper = scraper_new(e->follow->base, e->name, addr, &scrape);
-		if (!e->scraper)
-			return -ENOMEM;
-	}
-	if (o->health_ms || o->models_ms) {
-		e->prober = prober_new(e->follow->base, e->name, addr, &probe);
-		if (!e->prober)
-			return -ENOMEM;
-	}
-	return 0;
+	prober_free(e->prober);
+	e->prober = NULL;
+	if (!o->health_ms && !o->models_ms)
+		return 0;
+	e->prober = prober_new(e->follow->base, e->name, &e->addr, &probe);
+	return e->prober ? 0 : -ENOMEM;
 }
 
 int follow_add(struct follow *f, uint32_t id, uint32_t service, const char *name,
@@ -144,7 +156,8 @@ int follow_add(struct follow *f, uint32_t id, uint32_t service, const char *name
 	e->id = id;
 	e->service = service;
 	snprintf(e->name, sizeof(e->name), "%s", name);
-	if (watch(e, addr)) {
+	e->addr = *addr;
+	if (watch_load(e) || watch_health(e)) {
 		engine_free(e);
 		pool_put(f, service);
 		return -ENOMEM;
@@ -191,6 +204,69 @@ void follow_drain(struct follow *f, uint32_t id, bool draining)
 		return;
 	health_drain(health_of(e), id, draining, now_ns);
 	follow_tell(f, e->service, now_ns);
+}
+
+/* ---- other options ---- */
+
+static bool load_differs(const struct follow_options *a, const struct follow_options *b)
+{
+	return a->metrics_ms != b->metrics_ms || a->metrics_timeout_ms != b->metrics_timeout_ms ||
+	       a->stale_ms != b->stale_ms;
+}
+
+static bool health_differs(const struct follow_options *a, const struct follow_options *b)
+{
+	return strcmp(a->health_path, b->health_path) || a->health_ms != b->health_ms ||
+	       a->health_timeout_ms != b->health_timeout_ms || a->models_ms != b->models_ms;
+}
+
+/* What was found by questions that are not asked any more would stay for ever. */
+static void forget_unasked(struct engine *e, uint64_t now_ns)
+{
+	struct follow *f = e->follow;
+
+	if (!f->options.models_ms)
+		models_forget(f->models, e->id);
+	if (!f->options.health_ms)
+		health_unprobed(health_of(e), e->id, now_ns);
+	if (f->options.metrics_ms)
+		return;
+	e->foreign = (struct foreign){};
+	f->calls.foreign(f->calls.arg, e->id, 0, 0);
+}
+
+int follow_change(struct follow *f, const struct follow_options *options)
+{
+	bool load = load_differs(&f->options, options),
+	     health = health_differs(&f->options, options);
+	char *old = f->path, *path = health ? strdup(options->health_path) : old;
+	uint64_t now_ns = kv_now_ns();
+	int err = 0;
+
+	if (!path)
+		return -ENOMEM;
+	f->options = *options;
+	f->options.health_path = f->path = path;
+	for (uint32_t id = 0; id < KV_MAX_BACKENDS; id++) {
+		struct engine *e = f->engines[id];
+
+		if (!e)
+			continue;
+		health_of(e)->options = options->health;
+		if (load && watch_load(e))
+			err = -ENOMEM;
+		if (health && watch_health(e))
+			err = -ENOMEM;
+		forget_unasked(e, now_ns);
+	}
+	/* Probers have it no more. */
+	if (health)
+		free(old);
+	for (uint32_t i = 0; i < FOLLOW_SERVICES; i++) {
+		follow_tell(f, i, now_ns);
+		follow_tell_models(f, i);
+	}
+	return err;
 }
 
 /* ---- requests ---- */

@@ -55,10 +55,13 @@ struct follow_calls {
 	void *arg;
 };
 
-/* NULL: no memory. Does not own the loop. */
+/* NULL: no memory. Does not own the loop. Options are copied. */
 struct follow *follow_new(struct event_base *base, const struct follow_options *options,
 			  const struct follow_calls *calls);
 void follow_free(struct follow *f);
+/* What is known stays; only what is asked otherwise is asked anew. 0, or -ENOMEM: some engines are
+ * not asked any more. */
+int follow_change(struct follow *f, const struct follow_options *options);
 
 /* id: of the backend, below KV_MAX_BACKENDS; service: whose pool it is in; takes: it gets requests
  * while it is first asked; warm: without a slow start. 0 or -errno. */

@@ -15,6 +15,7 @@ struct engine {
 	uint32_t id;
 	uint32_t service;
 	char name[KV_NAME_LEN];
+	struct kv_addr addr;
 	struct scraper *scraper;
 	struct prober *prober;
 	struct incarnation incarnation;
@@ -40,6 +41,7 @@ struct pool {
 struct follow {
 	struct event_base *base;
 	struct follow_options options;
+	char *path; /* the options' health_path: probers read it */
 	struct follow_calls calls;
 	struct models *models;
 	struct pool *pools[FOLLOW_SERVICES];

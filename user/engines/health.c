@@ -274,6 +274,17 @@ void health_connected(struct health_pool *p, uint32_t id, uint64_t now_ns)
 		go(p, &p->members[id], HEALTH_UP, health_takes_connections, now_ns);
 }
 
+void health_unprobed(struct health_pool *p, uint32_t id, uint64_t now_ns)
+{
+	struct health *h = member(p, id);
+
+	if (!h)
+		return;
+	h->probe_bad = false;
+	if (h->state == HEALTH_NEW || (h->state == HEALTH_DOWN && !h->refused))
+		go(p, h, HEALTH_UP, "is not asked any more", now_ns);
+}
+
 void health_drain(struct health_pool *p, uint32_t id, bool draining, uint64_t now_ns)
 {
 	struct health *h = member(p, id);

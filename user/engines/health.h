@@ -106,6 +106,8 @@ void health_outcomes(struct health_pool *p, uint32_t id, uint32_t successes, uin
 bool health_is_refused(const struct health_pool *p, uint32_t id);
 /* A connection has been opened, the first one since it could not be. */
 void health_connected(struct health_pool *p, uint32_t id, uint64_t now_ns);
+/* Nobody asks it any more: what its probes said does not hold. */
+void health_unprobed(struct health_pool *p, uint32_t id, uint64_t now_ns);
 void health_drain(struct health_pool *p, uint32_t id, bool draining, uint64_t now_ns);
 /* Its cache is empty: slow start. */
 void health_new_cache(struct health_pool *p, uint32_t id, uint64_t now_ns);
