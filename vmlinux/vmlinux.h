@@ -50,6 +50,13 @@ enum {
 	TC_ACT_STOLEN = 4,
 };
 
+enum sk_action {
+	SK_DROP = 0,
+	SK_PASS = 1,
+};
+
+struct bpf_sk_lookup; /* its fields are not looked at */
+
 struct __sk_buff {
 	__u32 len;
 	__u32 pkt_type;
