@@ -218,6 +218,16 @@ enum kv_backend_state {
 	KV_BACKEND_DRAINING, /* finishes what it has, gets no new request */
 };
 
+/* How the agent judges it. */
+enum kv_health {
+	KV_HEALTH_NONE, /* it does not */
+	KV_HEALTH_NEW,
+	KV_HEALTH_UP,
+	KV_HEALTH_DOWN,
+	KV_HEALTH_EJECTED, /* DOWN because too many of its answers have failed */
+	KV_HEALTH_TRIAL,   /* UP with a few requests: they will tell */
+};
+
 /* What is known of an engine's cache from its own events. */
 enum kv_told {
 	KV_TOLD_OFF,	  /* it is not followed: all is learned */
@@ -265,7 +275,8 @@ struct kv_backend {
 	__u32 told_block;  /* tokens per block; 0: not known */
 	__u16 events_port; /* in place of the service's; 0: that one */
 	__u16 replay_port;
-	__u32 origin; /* enum kv_origin */
+	__u16 origin; /* enum kv_origin */
+	__u16 health; /* enum kv_health: for whoever wants to see why it is UP or DOWN */
 	/* final responses whose beginning the kernel has passed on: all, 5xx that tell of a fault,
 	 * 429 and 503 */
 	__u64 answers;

@@ -126,6 +126,12 @@ killed() {
 # ejections N: so many have been told of, or more
 ejections() { [ "$(grep -c ': ejected (too many' "$KV_GW_LOG")" -ge "$1" ]; }
 
+# stands BACKEND STATE: by status, and for programs
+stands() {
+	kvs status | grep -Eq "^ *$1 .* $2 " &&
+		kvs -j backend list | jq -e --arg b "$1" --arg s "$2" '.backends[] | select(.name == $b) | .health == $s' >/dev/null
+}
+
 @test "answers that fail: ejected, by the agent's requests and by the kernel's; never all" {
 	local i
 	kv_fault 1 '{"status":500}'
@@ -134,7 +140,9 @@ ejections() { [ "$(grep -c ': ejected (too many' "$KV_GW_LOG")" -ge "$1" ]; }
 		! ejections 1 || break
 	done
 	grep -q 'backend e1: ejected' "$KV_GW_LOG"
+	stands e1 ejected
 	kv_fault 1 '{}'
+	until_true 5 stands e1 trial
 	until_true 15 shows 'kvsteer_backend_state{service="v4",backend="e1",state="up"} 1'
 	# in the kernel: what is no completion
 	for i in 1 2 3; do kv_fault $i '{"status":500}'; done

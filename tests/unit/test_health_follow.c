@@ -30,6 +30,7 @@ static struct life {
 static struct told {
 	bool takes;
 	uint32_t weight, limit;
+	enum health_state state;
 	unsigned int states, caches, sizes;
 	uint64_t capacity, foreign;
 	struct kv_backend backend;
@@ -54,9 +55,11 @@ static const char *page(const struct loop_server *s, const char *path)
 	return l->answer;
 }
 
-static void state(void *arg, uint32_t id, bool takes, uint32_t weight, uint32_t limit)
+static void state(void *arg, uint32_t id, bool takes, uint32_t weight, uint32_t limit,
+		  enum health_state state)
 {
 	(void)arg;
+	told[id].state = state;
 	told[id].takes = takes;
 	told[id].weight = weight;
 	told[id].limit = limit;
@@ -293,6 +296,12 @@ static void opened(void)
 	CHECK_EQ(told[1].caches, 0);
 	follow_opened(follow, 0);
 	CHECK(told[0].takes);
+	/* why it takes none is told, too */
+	for (int i = 0; i < 5; i++)
+		follow_outcome(follow, 0, OUTCOME_FAILURE);
+	CHECK_EQ(told[0].state, HEALTH_EJECTED);
+	follow_outcome(follow, 0, OUTCOME_REFUSED);
+	CHECK_EQ(told[0].state, HEALTH_DOWN);
 	end(2);
 }
 
@@ -313,6 +322,7 @@ static void requests(void)
 	for (int i = 0; i < 5; i++)
 		follow_outcome(follow, 0, OUTCOME_FAILURE);
 	CHECK(!told[0].takes && told[1].takes);
+	CHECK_EQ(told[0].state, HEALTH_EJECTED);
 	for (int i = 0; i < 9; i++)
 		follow_outcome(follow, 1, OUTCOME_FAILURE);
 	CHECK(told[1].takes);

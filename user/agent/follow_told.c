@@ -5,6 +5,12 @@
 #include "agent/pool.h"
 #include "common/log.h"
 
+_Static_assert((int)HEALTH_NEW == KV_HEALTH_NEW && (int)HEALTH_UP == KV_HEALTH_UP &&
+		       (int)HEALTH_DOWN == KV_HEALTH_DOWN &&
+		       (int)HEALTH_EJECTED == KV_HEALTH_EJECTED &&
+		       (int)HEALTH_TRIAL == KV_HEALTH_TRIAL,
+	       "told as it is");
+
 #define QUEUED_TOKENS 512 /* of a request of others, where ours do not tell how long they are */
 
 void following_reckon(struct agent *agent, __u32 id)
@@ -19,13 +25,15 @@ void following_reckon(struct agent *agent, __u32 id)
 	kv_write_once(backend->capacity, capacity);
 }
 
-static void on_state(void *arg, uint32_t id, bool takes, uint32_t weight, uint32_t limit)
+static void on_state(void *arg, uint32_t id, bool takes, uint32_t weight, uint32_t limit,
+		     enum health_state state)
 {
 	struct following *f = arg;
 	struct followed *b = &f->backends[id];
 	struct kv_backend *backend = following_backend(f, id);
 
 	b->held = !takes;
+	kv_write_once(backend->health, state);
 	kv_write_once(backend->limit, limit);
 	kv_write_once(backend->weight, weight < KV_WEIGHT_FULL ? weight : 0);
 	if (b->held && backend->state == KV_BACKEND_UP) {

@@ -39,6 +39,7 @@ yyjson_mut_val *backend_json(yyjson_mut_doc *doc, const struct view *view, __u32
 				  service ? view_name(service->name, name) : "");
 	yyjson_mut_obj_add_strcpy(doc, obj, "address", view_address(backend, text, sizeof(text)));
 	yyjson_mut_obj_add_str(doc, obj, "state", view_backend_state(backend->state));
+	yyjson_mut_obj_add_str(doc, obj, "health", view_health(backend->health));
 	yyjson_mut_obj_add_strcpy(doc, obj, "interface",
 				  if_indextoname(backend->ifindex, dev) ?: "");
 	yyjson_mut_obj_add_bool(doc, obj, "local", backend->path & KV_PATH_LOCAL);
@@ -93,7 +94,7 @@ void backend_table(const struct view *view, __u32 service, FILE *f, const char *
 		view_total(view, b->service, &totals);
 		table_add(&t, "%s", view_name(b->name, name));
 		table_add(&t, "%s", view_address(b, text, sizeof(text)));
-		table_add(&t, "%s", view_backend_state(b->state));
+		table_add(&t, "%s", view_backend_standing(b));
 		table_add(&t, "%.2fs", view_wait(view, b));
 		table_add(&t, "%s", bar(view_wait(view, b), longest, text));
 		table_add(&t, "%llu", (unsigned long long)positive(b->inflight_requests));

@@ -203,6 +203,27 @@ const char *view_backend_state(__u32 state)
 	}
 }
 
+const char *view_health(__u32 health)
+{
+	static const char *const names[] = {
+		[KV_HEALTH_NONE] = "unknown",	 [KV_HEALTH_NEW] = "new",
+		[KV_HEALTH_UP] = "up",		 [KV_HEALTH_DOWN] = "down",
+		[KV_HEALTH_EJECTED] = "ejected", [KV_HEALTH_TRIAL] = "trial",
+	};
+
+	return health < sizeof(names) / sizeof(*names) ? names[health] : names[KV_HEALTH_NONE];
+}
+
+const char *view_backend_standing(const struct kv_backend *b)
+{
+	__u32 state = kv_read_once(b->state), health = kv_read_once(b->health);
+
+	if ((state == KV_BACKEND_DOWN && health == KV_HEALTH_EJECTED) ||
+	    (state == KV_BACKEND_UP && health == KV_HEALTH_TRIAL))
+		return view_health(health);
+	return view_backend_state(state);
+}
+
 const char *view_told(__u32 told)
 {
 	switch (told) {

@@ -70,6 +70,9 @@ int view_pick_service(struct cli *cli, const struct view *view, const char *name
 /* Names in the maps are written by the agent meanwhile: copied, always ended. */
 const char *view_name(const char *name, char buf[KV_NAME_LEN]);
 const char *view_backend_state(__u32 state);
+/* The same for people: also ejected, and on trial. */
+const char *view_backend_standing(const struct kv_backend *backend);
+const char *view_health(__u32 health);
 /* enum kv_told: what is known of its cache from its own events */
 const char *view_told(__u32 told);
 const char *view_service_state(const struct kv_service *service);

@@ -39,8 +39,10 @@ struct follow_options {
 /* From the loop, and from within the functions below: of that engine, and of others of its pool.
  * Engines may be added and removed within. */
 struct follow_calls {
-	/* Whether it takes requests; weight: of HEALTH_FULL; limit: requests at a time, 0: none */
-	void (*state)(void *arg, uint32_t id, bool takes, uint32_t weight, uint32_t limit);
+	/* Whether it takes requests; weight: of HEALTH_FULL; limit: requests at a time, 0: none;
+	 * state: why, to be shown */
+	void (*state)(void *arg, uint32_t id, bool takes, uint32_t weight, uint32_t limit,
+		      enum health_state state);
 	/* Its cache is empty: raise the epoch. */
 	void (*new_cache)(void *arg, uint32_t id);
 	/* A size that it had not told before; tokens. */

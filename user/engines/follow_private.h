@@ -28,6 +28,7 @@ struct engine {
 	bool takes;
 	uint32_t weight;
 	uint32_t limit;
+	enum health_state state;
 };
 
 struct pool {

@@ -14,6 +14,7 @@ void follow_tell(struct follow *f, uint32_t service, uint64_t now_ns)
 	for (uint32_t id = 0; id < KV_MAX_BACKENDS; id++) {
 		struct pool *pool = f->pools[service];
 		struct engine *e = f->engines[id];
+		enum health_state state;
 		bool takes, near;
 		uint32_t weight, limit;
 
@@ -22,9 +23,10 @@ void follow_tell(struct follow *f, uint32_t service, uint64_t now_ns)
 		takes = health_takes(&pool->health, id);
 		weight = health_weight(&pool->health, id, now_ns);
 		limit = health_limit(&pool->health, id);
+		state = pool->health.members[id].state;
 		near = weight != HEALTH_FULL && weight < e->weight + WEIGHT_STEP &&
 		       weight + WEIGHT_STEP > e->weight;
-		if (e->told && takes == e->takes && limit == e->limit &&
+		if (e->told && takes == e->takes && limit == e->limit && state == e->state &&
 		    (weight == e->weight || near))
 			continue;
 		changed |= !e->told || takes != e->takes;
@@ -32,7 +34,8 @@ void follow_tell(struct follow *f, uint32_t service, uint64_t now_ns)
 		e->takes = takes;
 		e->weight = weight;
 		e->limit = limit;
-		f->calls.state(f->calls.arg, id, takes, weight, limit);
+		e->state = state;
+		f->calls.state(f->calls.arg, id, takes, weight, limit, state);
 	}
 	if (changed)
 		follow_tell_models(f, service);
