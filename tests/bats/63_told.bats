@@ -210,6 +210,24 @@ tokenize_fails() {
 	until_true 10 told_state e1 complete
 }
 
+# epoch BACKEND
+epoch() { kvs -j backend list | jq --arg b "$1" '.backends[] | select(.name == $b) | .epoch'; }
+
+@test "events that begin anew: another process, its cache forgotten once" {
+	local before
+	direct 2 9700 64
+	until_true 5 holds 9700 64 "e2 64 told"
+	before=$(epoch e2)
+	from 1 curl -sf -m 5 -o /dev/null http://10.72.2.2:8000/events -d '{"restart":true}'
+	direct 2 9800 32
+	until_true 5 holds 9800 32 "e2 32 told"
+	holds 9700 64 ""
+	again() { grep -q 'backend e2: was started again (its KV events began anew)' "$KV_GW_LOG"; }
+	until_true 5 again
+	[ "$(epoch e2)" = $((before + 1)) ]
+	kvs -j backend show e2 | jq -e '.health.restarts == 1 and .health.weight < 1'
+}
+
 @test "events are switched off and on while running" {
 	told_config >"$BATS_TEST_TMPDIR/off.yaml"
 	run kvs apply "$BATS_TEST_TMPDIR/off.yaml"

@@ -234,27 +234,30 @@ print(json.dumps({"model": "emulated", "max_tokens": 2, "prompt": " ".join("%s%d
 	sleep 1.2
 	[ "$(of late capacity)" = 262144 ]
 	kvs backend remove late
-	until_true 3 kvs backend add v4 10.72.3.2:8000 --name e3
+	until_true 3 kvs apply "$KV_RUN/kvsteer.yaml"
 	until_true 5 is_up e3
 	until_true 5 capacity_is e3 65536
 }
 
+# ejected: the name of one that is
+ejected() { kvs -j backend list | jq -er '[.backends[] | select(.health == "ejected")][0].name // empty'; }
+
 @test "ejected when the agent dies: the next one does not take it for one that was away" {
-	local i agent again
+	local i agent again name=""
 	agent=$(agent_pid)
-	kv_fault 1 '{"status":500}'
-	for ((i = 0; i < 60; i++)); do
+	for i in 1 2 3; do kv_fault $i '{"status":500}'; done
+	for ((i = 0; i < 100; i++)); do
 		post >/dev/null
-		! is_down e1 || break
+		! name=$(ejected) || break
 	done
-	is_down e1
-	again=$(grep -c 'backend e1: up again' "$KV_GW_LOG" || true)
+	again=$(grep -c "backend $name: up again" "$KV_GW_LOG" || true)
+	is_down "$name"
 	kill -KILL "$agent"
-	kv_fault 1 '{}'
+	for i in 1 2 3; do kv_fault $i '{}'; done
 	another() { [ "$(agent_pid)" != "$agent" ]; }
 	until_true 10 another
-	until_true 5 is_up e1
-	[ "$(grep -c 'backend e1: up again' "$KV_GW_LOG")" = "$again" ]
+	until_true 5 is_up "$name"
+	[ "$(grep -c "backend $name: up again" "$KV_GW_LOG")" = "$again" ]
 }
 
 # port_taken: somebody else listens on 9098 there

@@ -216,6 +216,8 @@ static void restarts(void)
 	CHECK(told[0].takes);
 	follow_sequence_back(follow, 0);
 	CHECK_EQ(told[0].caches, 1);
+	follow_view(follow, 0, &view);
+	CHECK_EQ(view.restarts, 1);
 	/* one that does not say when it started */
 	loop_close(&lives[1].server);
 	until(1, false);
@@ -261,6 +263,26 @@ static void starts_anew(void)
 	CHECK_EQ(view.verdict.cause, PROOF_TOO_LITTLE);
 	CHECK(view.weight < HEALTH_FULL / 4);
 	CHECK_EQ(view.state, HEALTH_UP);
+	end(1);
+}
+
+/* Told by who follows them, and has raised the epoch. Other signs of the same count no more. */
+static void restarts_by_events(void)
+{
+	struct view_backend view = {};
+
+	begin(1);
+	CHECK_EQ(follow_add(follow, 0, 0, "e0", &lives[0].server.addr, true, true), 0);
+	loop_until(base, &told[0].sizes, 1, 2000);
+	follow_sequence_back(follow, 0);
+	follow_view(follow, 0, &view);
+	CHECK_EQ(view.restarts, 1);
+	CHECK(view.weight < HEALTH_FULL / 4);
+	lives[0].started = 2000;
+	loop_for(base, 100);
+	follow_view(follow, 0, &view);
+	CHECK_EQ(view.restarts, 1);
+	CHECK_EQ(told[0].caches, 0);
 	end(1);
 }
 
@@ -531,6 +553,8 @@ int main(void)
 	restarts();
 	TEST("what a restart takes away")
 	starts_anew();
+	TEST("restarts, by events")
+	restarts_by_events();
 	TEST("restarts, by probes alone")
 	restarts_by_probes();
 	TEST("refused once")

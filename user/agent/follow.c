@@ -272,6 +272,12 @@ void following_suspect(struct agent *agent, __u32 id)
 		follow_suspect(agent->following->follow, id);
 }
 
+void following_sequence_back(struct agent *agent, __u32 id)
+{
+	if (agent->following)
+		follow_sequence_back(agent->following->follow, id);
+}
+
 void following_busy(struct agent *agent, __u32 id, const char *retry_after, size_t len)
 {
 	if (agent->following)

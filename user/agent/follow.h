@@ -39,6 +39,8 @@ void following_opened(struct agent *agent, __u32 id);
 void following_connected(struct agent *agent, __u32 id);
 /* It may be another process by now. */
 void following_suspect(struct agent *agent, __u32 id);
+/* Its KV events began anew, and its epoch has been raised for that. */
+void following_sequence_back(struct agent *agent, __u32 id);
 /* retry_after: NULL: its answer has none */
 void following_busy(struct agent *agent, __u32 id, const char *retry_after, size_t len);
 /* Another backend of its service, and of the mask (NULL: of all), takes requests and is not busy.

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/follow.h"
 #include "agent/pool.h"
 #include "agent/tokenize.h"
 #include "common/log.h"
@@ -211,6 +212,14 @@ static void count_source(struct dataplane *dp, const struct kv_follow_stats *is,
 #undef ADD
 }
 
+/* One of several ranks forgets its own blocks only: other signs tell of its engine. */
+static void look_for_restart(struct told *t, const struct told_backend *b,
+			     const struct kv_follow_stats *is)
+{
+	if (b->way.events.ranks == 1 && is->sequence.restarts > b->counted[0].sequence.restarts)
+		following_sequence_back(t->agent, b - t->backends);
+}
+
 /* All sources of a backend as one. Else the first error of any. */
 static int sum(struct told *t, struct told_backend *b, struct kv_follow_stats *ret)
 {
@@ -225,6 +234,7 @@ static int sum(struct told *t, struct told_backend *b, struct kv_follow_stats *r
 		err = kv_follow_stats(t->follow, name, &stats);
 		if (err)
 			return err;
+		look_for_restart(t, b, &stats);
 		count_source(&t->agent->dp, &stats, &b->counted[rank]);
 		b->counted[rank] = stats;
 		ret->connected &= stats.connected;

@@ -84,7 +84,7 @@ void follow_connected(struct follow *f, uint32_t id);
 void follow_suspect(struct follow *f, uint32_t id);
 void follow_busy(struct follow *f, uint32_t id, const char *retry_after, size_t len);
 bool follow_is_busy(const struct follow *f, uint32_t id);
-/* Its KV events began anew. */
+/* Its KV events began anew: who follows those has raised the epoch. */
 void follow_sequence_back(struct follow *f, uint32_t id);
 void follow_lookup(struct follow *f, uint32_t id, enum proof_class class, uint64_t matched);
 void follow_answered(struct follow *f, uint32_t id, const struct proof_request *r);

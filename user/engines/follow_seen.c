@@ -83,7 +83,8 @@ void engine_renewed(struct engine *e, enum incarnation_sign sign, uint64_t now_n
 	e->foreign = (struct foreign){};
 	ask_models(e);
 	follow_tell_models(f, e->service);
-	f->calls.new_cache(f->calls.arg, id);
+	if (sign != SIGN_SEQUENCE)
+		f->calls.new_cache(f->calls.arg, id);
 }
 
 /* ---- probes ---- */
