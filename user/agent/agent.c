@@ -32,6 +32,7 @@
 
 #define SIGNAL_ECHO (500 * MS) /* a signal to all of our processes comes twice */
 #define OTHER_FILES 64	       /* maps, programs, listeners, timers, control */
+#define FOLLOW_FILES 6	       /* of a backend: three timers, three questions */
 
 static void on_reap(evutil_socket_t fd, short what, void *arg)
 {
@@ -167,7 +168,7 @@ static void raise_open_files(struct agent *agent)
 		if (kv_discovers(&config->services[i].discover))
 			more = config->max_backends;
 	}
-	upstreams += (__u64)(more ?: backends) * config->upstreams_per_backend;
+	upstreams += (__u64)(more ?: backends) * (config->upstreams_per_backend + FOLLOW_FILES);
 	agent->file_clients = UINT32_MAX;
 	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
 		return;

@@ -40,6 +40,7 @@
 #include "agent/lock.h"
 #include "common/config.h"
 #include "common/pins.h"
+#include "common/timer.h"
 
 #define SECOND 1000000000ull
 #define MS 1000000ull
@@ -101,10 +102,10 @@ struct agent {
 	struct control *control;
 	char *told; /* changes that wait for the next start and have been reported, a line each */
 	struct event ring_event;
-	struct event tick; /* pools */
+	struct kv_timer tick; /* pools */
 	bool tick_fast;
 	__u64 tick_fast_until;
-	struct event second; /* heartbeat, deadlines, sweeping */
+	struct kv_timer second; /* heartbeat, deadlines, sweeping */
 	struct event terminate[2];
 	struct event child;
 	struct event hangup;

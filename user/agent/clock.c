@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include <errno.h>
-#include <string.h>
-#include <sys/timerfd.h>
 #include <systemd/sd-daemon.h>
-#include <unistd.h>
 
 #include "agent/client.h"
 #include "agent/clock.h"
@@ -20,58 +16,16 @@
 #define TICK_SLOW_MS 500
 #define TICK_STAY (100 * MS) /* fast for this long after the last reason */
 
-/* By timerfd, not by evtimer: with a timeout in epoll_wait the kernel would set and cancel a
- * timer around every sleep, which in a virtual machine costs more than the rest of the system
- * call. */
-static int timer_set(int fd, long msec)
-{
-	struct timespec every = {.tv_sec = msec / 1000, .tv_nsec = msec % 1000 * MS};
-	struct itimerspec spec = {.it_interval = every, .it_value = every};
-
-	return timerfd_settime(fd, 0, &spec, NULL) < 0 ? -errno : 0;
-}
-
-static void timer_read(int fd)
-{
-	__u64 times;
-
-	/* How often it is due does not matter, only that it is read. */
-	if (read(fd, &times, sizeof(times)) < 0 && errno != EAGAIN)
-		kv_debug("timer: %s", strerror(errno));
-}
-
-static int timer_add(struct agent *agent, struct event *event, event_callback_fn fn, long msec)
-{
-	int fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-	int err = fd < 0 ? -errno : timer_set(fd, msec);
-
-	if (err) {
-		kv_err("cannot make a timer: %s", strerror(-err));
-		if (fd >= 0)
-			close(fd);
-		return err;
-	}
-	event_assign(event, agent->base, fd, EV_READ | EV_PERSIST, fn, agent);
-	event_add(event, NULL);
-	return 0;
-}
-
-static void timer_remove(struct event *event)
-{
-	if (!event_initialized(event))
-		return;
-	event_del(event);
-	close(event_get_fd(event));
-}
-
 /* ---- the tick ------------------------------------------------------------------------ */
 
 static void clock_pace(struct agent *agent, bool fast)
 {
-	if (fast == agent->tick_fast || !event_initialized(&agent->tick))
+	__u64 ms = fast ? TICK_FAST_MS : TICK_SLOW_MS;
+
+	if (fast == agent->tick_fast || !agent->tick.fn)
 		return;
-	if (!timer_set(event_get_fd(&agent->tick), fast ? TICK_FAST_MS : TICK_SLOW_MS))
-		agent->tick_fast = fast;
+	kv_timer_set(&agent->tick, ms, ms);
+	agent->tick_fast = fast;
 }
 
 void clock_hurry(struct agent *agent)
@@ -93,13 +47,11 @@ static void tell_ready(struct agent *agent)
 	sd_notifyf(0, "READY=1\nSTATUS=%u of %u backends up", up, all);
 }
 
-static void on_tick(evutil_socket_t fd, short what, void *arg)
+static void on_tick(void *arg)
 {
 	struct agent *agent = arg;
 	__u64 now_ns = kv_now_ns();
 
-	(void)what;
-	timer_read(fd);
 	/* The pools also look for slots that ended: what the kernel has to say of them goes first.
 	 */
 	events_consume(agent);
@@ -120,13 +72,11 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 		clock_pace(agent, false);
 }
 
-static void on_second(evutil_socket_t fd, short what, void *arg)
+static void on_second(void *arg)
 {
 	struct agent *agent = arg;
 	__u64 now_ns = kv_now_ns();
 
-	(void)what;
-	timer_read(fd);
 	dataplane_write_meta(&agent->dp, agent->started_ns, now_ns);
 	sd_notify(0, "WATCHDOG=1");
 	if (!restart_anew(agent))
@@ -138,14 +88,19 @@ static void on_second(evutil_socket_t fd, short what, void *arg)
 
 int clock_open(struct agent *agent)
 {
-	int err = timer_add(agent, &agent->tick, on_tick, TICK_FAST_MS);
+	int err = kv_timer_open(&agent->tick, agent->base, on_tick, agent);
 
-	agent->tick_fast = true;
-	return err ? err : timer_add(agent, &agent->second, on_second, 1000);
+	if (!err)
+		err = kv_timer_open(&agent->second, agent->base, on_second, agent);
+	if (err)
+		return err;
+	kv_timer_set(&agent->second, 1000, 1000);
+	clock_pace(agent, true);
+	return 0;
 }
 
 void clock_close(struct agent *agent)
 {
-	timer_remove(&agent->tick);
-	timer_remove(&agent->second);
+	kv_timer_close(&agent->tick);
+	kv_timer_close(&agent->second);
 }

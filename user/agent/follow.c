@@ -101,9 +101,8 @@ static void look(struct following *f)
 	f->looked = true;
 }
 
-static void on_second(evutil_socket_t fd, short what, void *arg)
+static void on_second(void *arg)
 {
-	(void)fd, (void)what;
 	look(arg);
 }
 
@@ -135,7 +134,6 @@ int following_open(struct agent *agent)
 	const struct kv_config *config = agent->config;
 	struct following *f = calloc(1, sizeof(*f));
 	struct follow_calls calls = following_calls;
-	struct timeval every = ms_timeval(SYNC_MS);
 	struct follow_options o;
 	struct timespec t;
 	int err;
@@ -152,8 +150,13 @@ int following_open(struct agent *agent)
 		free(f);
 		return -ENOMEM;
 	}
-	event_assign(&f->second, agent->base, -1, EV_PERSIST, on_second, f);
-	event_add(&f->second, &every);
+	err = kv_timer_open(&f->second, agent->base, on_second, f);
+	if (err) {
+		follow_free(f->follow);
+		free(f);
+		return err;
+	}
+	kv_timer_set(&f->second, SYNC_MS, SYNC_MS);
 	agent->following = f;
 	/* What an agent before has found out of models nobody would take back. */
 	for (__u32 i = 0; !config->follow.models && i < KV_MAX_SERVICES; i++)
@@ -169,7 +172,7 @@ void following_close(struct agent *agent)
 
 	if (!f)
 		return;
-	event_del(&f->second);
+	kv_timer_close(&f->second);
 	following_serve_end(f);
 	follow_free(f->follow);
 	free(f);

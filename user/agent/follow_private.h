@@ -25,7 +25,7 @@ struct following {
 	struct follow *follow;
 	struct page_server *server;
 	struct kv_pins *pins; /* counters, for the page; NULL: the maps are not pinned */
-	struct event second;
+	struct kv_timer second;
 	double started;
 	bool looked; /* once at all backends */
 	struct followed backends[KV_MAX_BACKENDS];

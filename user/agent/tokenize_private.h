@@ -20,7 +20,7 @@ struct tokenize_job {
 	struct kv_sip tenant;
 	__u64 created_ns;
 	__u64 prompt; /* hash of it: its mark in tokenizer.seen */
-	__u32 block; /* tokens per block of the engine's events */
+	__u32 block;  /* tokens per block of the engine's events */
 };
 
 TAILQ_HEAD(tokenize_jobs, tokenize_job);

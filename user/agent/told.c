@@ -331,15 +331,12 @@ static void look_at(struct told *t, __u32 id)
 		begin(t, id);
 }
 
-static void on_second(evutil_socket_t fd, short what, void *arg)
+static void on_second(void *arg)
 {
-	struct timeval next = {1, 0};
 	struct told *t = arg;
 	uint64_t bytes, strangers;
 	uint32_t entries;
 
-	(void)fd, (void)what;
-	evtimer_add(&t->second, &next);
 	for (__u32 id = 0; id < t->agent->dp.max_backends; id++)
 		look_at(t, id);
 	if (!t->follow)
@@ -367,7 +364,7 @@ __u32 told_block(const struct agent *agent, __u32 service)
 int told_open(struct agent *agent)
 {
 	struct told *t = calloc(1, sizeof(*t));
-	struct timeval now = {0, 0};
+	int err;
 
 	if (!t)
 		return -ENOMEM;
@@ -382,9 +379,10 @@ int told_open(struct agent *agent)
 		told_sink_void(backend);
 		kv_write_once(backend->told, KV_TOLD_OFF);
 	}
-	evtimer_assign(&t->second, agent->base, on_second, t);
-	evtimer_add(&t->second, &now);
-	return 0;
+	err = kv_timer_open(&t->second, agent->base, on_second, t);
+	if (!err)
+		kv_timer_set(&t->second, 0, 1000);
+	return err;
 }
 
 void told_removed(struct agent *agent, __u32 id)
@@ -399,7 +397,7 @@ void told_close(struct agent *agent)
 
 	if (!t)
 		return;
-	event_del(&t->second);
+	kv_timer_close(&t->second);
 	for (__u32 id = 0; id < agent->dp.max_backends; id++) {
 		told_model_forget(&t->backends[id]);
 		free(t->backends[id].counted);

@@ -63,7 +63,7 @@ struct told_sink {
 struct told {
 	struct agent *agent;
 	struct kv_follow *follow; /* NULL: no service wants it */
-	struct event second;
+	struct kv_timer second;
 	struct told_sink sink;
 	struct tokenizer *tokenizer;
 	__u64 strangers;

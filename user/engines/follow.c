@@ -15,13 +15,11 @@ _Static_assert(MODELS_ENGINES >= KV_MAX_BACKENDS, "indexed by the maps' ids");
 
 /* ---- engines ---- */
 
-static void on_tick(evutil_socket_t fd, short what, void *arg)
+static void on_tick(void *arg)
 {
 	struct follow *f = arg;
 	uint64_t now_ns = kv_now_ns();
 
-	(void)fd;
-	(void)what;
 	for (uint32_t i = 0; i < FOLLOW_SERVICES; i++)
 		if (f->pools[i]) {
 			health_tick(&f->pools[i]->health, now_ns);
@@ -32,7 +30,6 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 struct follow *follow_new(struct event_base *base, const struct follow_options *options,
 			  const struct follow_calls *calls)
 {
-	struct timeval every = ms_timeval(TICK_MS);
 	struct follow *f = calloc(1, sizeof(*f));
 
 	if (!f)
@@ -48,8 +45,12 @@ struct follow *follow_new(struct event_base *base, const struct follow_options *
 		free(f);
 		return NULL;
 	}
-	event_assign(&f->tick, base, -1, EV_PERSIST, on_tick, f);
-	event_add(&f->tick, &every);
+	if (kv_timer_open(&f->tick, base, on_tick, f)) {
+		models_free(f->models);
+		free(f);
+		return NULL;
+	}
+	kv_timer_set(&f->tick, TICK_MS, TICK_MS);
 	return f;
 }
 
@@ -66,7 +67,7 @@ void follow_free(struct follow *f)
 {
 	if (!f)
 		return;
-	event_del(&f->tick);
+	kv_timer_close(&f->tick);
 	for (uint32_t id = 0; id < KV_MAX_BACKENDS; id++)
 		engine_free(f->engines[id]);
 	for (uint32_t i = 0; i < FOLLOW_SERVICES; i++)

@@ -3,8 +3,7 @@
 #ifndef ENGINES_FOLLOW_PRIVATE_H
 #define ENGINES_FOLLOW_PRIVATE_H
 
-#include <event2/event_struct.h>
-
+#include "common/timer.h"
 #include "engines/follow.h"
 #include "engines/foreign.h"
 #include "engines/incarnation.h"
@@ -47,7 +46,7 @@ struct follow {
 	struct models *models;
 	struct pool *pools[FOLLOW_SERVICES];
 	struct engine *engines[KV_MAX_BACKENDS];
-	struct event tick;
+	struct kv_timer tick;
 };
 
 static inline struct engine *engine_of(const struct follow *f, uint32_t id)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "engines/prober.h"
 
-#include <event2/event_struct.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/log.h"
+#include "common/timer.h"
 #include "engines/complaint.h"
 #include "engines/models.h"
 #include "engines/time.h"
@@ -21,7 +21,7 @@
 /* /health and /v1/models apart: one that hangs does not delay the other. */
 struct asking {
 	struct prober *prober;
-	struct event timer;
+	struct kv_timer timer;
 	struct fetch *fetch;
 	uint64_t began_ns;
 	uint32_t interval_ms;
@@ -58,17 +58,13 @@ enum health_probe probe_of(enum fetch_result result, int status)
 
 static void again(struct asking *a, uint64_t now_ns)
 {
-	struct timeval wait = until_next(a->began_ns, a->interval_ms, now_ns);
-
-	evtimer_add(&a->timer, &wait);
+	kv_timer_set(&a->timer, until_next(a->began_ns, a->interval_ms, now_ns), 0);
 }
 
-static void on_timer(evutil_socket_t fd, short what, void *arg)
+static void on_timer(void *arg)
 {
 	struct asking *a = arg;
 
-	(void)fd;
-	(void)what;
 	if (!a->fetch) {
 		a->began_ns = kv_now_ns();
 		a->start(a);
@@ -186,15 +182,16 @@ static void models_start(struct asking *a)
 	a->fetch = fetch_start(p->base, &p->to, &request);
 }
 
-static void begin(struct prober *p, struct asking *a, uint32_t interval_ms,
-		  void (*start)(struct asking *a))
+static int begin(struct prober *p, struct asking *a, uint32_t interval_ms,
+		 void (*start)(struct asking *a))
 {
-	struct timeval first = ms_timeval(random_below(interval_ms / 8 + 1) % 250);
+	int err;
 
 	*a = (struct asking){.prober = p, .interval_ms = interval_ms, .start = start};
-	evtimer_assign(&a->timer, p->base, on_timer, a);
-	if (interval_ms)
-		evtimer_add(&a->timer, &first);
+	err = interval_ms ? kv_timer_open(&a->timer, p->base, on_timer, a) : 0;
+	if (!err && interval_ms)
+		kv_timer_set(&a->timer, random_below(interval_ms / 8 + 1) % 250, 0);
+	return err;
 }
 
 struct prober *prober_new(struct event_base *base, const char *name, const struct kv_addr *to,
@@ -208,8 +205,11 @@ struct prober *prober_new(struct event_base *base, const char *name, const struc
 	snprintf(p->name, sizeof(p->name), "%s", name);
 	p->to = *to;
 	p->options = *options;
-	begin(p, &p->health, options->interval_ms, health_start);
-	begin(p, &p->models, options->models_ms, models_start);
+	if (begin(p, &p->health, options->interval_ms, health_start) ||
+	    begin(p, &p->models, options->models_ms, models_start)) {
+		prober_free(p);
+		return NULL;
+	}
 	return p;
 }
 
@@ -219,8 +219,8 @@ void prober_free(struct prober *p)
 		return;
 	fetch_cancel(p->health.fetch);
 	fetch_cancel(p->models.fetch);
-	event_del(&p->health.timer);
-	event_del(&p->models.timer);
+	kv_timer_close(&p->health.timer);
+	kv_timer_close(&p->models.timer);
 	free(p->list);
 	free(p);
 }
@@ -228,10 +228,9 @@ void prober_free(struct prober *p)
 void prober_now(struct prober *p, bool models)
 {
 	struct asking *a = models ? &p->models : &p->health;
-	struct timeval now = {0, 0};
 
 	if (!a->fetch && a->interval_ms && kv_now_ns() - a->began_ns >= NOW_NS)
-		evtimer_add(&a->timer, &now);
+		kv_timer_set(&a->timer, 0, 0);
 }
 
 void prober_models_anew(struct prober *p)

@@ -2,11 +2,11 @@
 #include "engines/scrape.h"
 
 #include <errno.h>
-#include <event2/event_struct.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "common/log.h"
+#include "common/timer.h"
 #include "engines/complaint.h"
 #include "engines/time.h"
 
@@ -23,7 +23,7 @@ struct scraper {
 	char name[KV_NAME_LEN];
 	struct kv_addr to;
 	struct scrape_options options;
-	struct event timer;
+	struct kv_timer timer;
 	struct fetch *fetch;
 	uint64_t began_ns;
 	unsigned int path;
@@ -35,18 +35,14 @@ struct scraper {
 
 static void start(struct scraper *s);
 
-static void on_timer(evutil_socket_t fd, short what, void *arg)
+static void on_timer(void *arg)
 {
-	(void)fd;
-	(void)what;
 	start(arg);
 }
 
 static void wait_for_next(struct scraper *s, uint64_t now_ns)
 {
-	struct timeval wait = until_next(s->began_ns, s->options.interval_ms, now_ns);
-
-	evtimer_add(&s->timer, &wait);
+	kv_timer_set(&s->timer, until_next(s->began_ns, s->options.interval_ms, now_ns), 0);
 }
 
 static bool data(void *arg, const char *piece, size_t n)
@@ -153,7 +149,6 @@ struct scraper *scraper_new(struct event_base *base, const char *name, const str
 			    const struct scrape_options *options)
 {
 	struct scraper *s = calloc(1, sizeof(*s));
-	struct timeval first;
 
 	if (!s)
 		return NULL;
@@ -161,19 +156,19 @@ struct scraper *scraper_new(struct event_base *base, const char *name, const str
 	snprintf(s->name, sizeof(s->name), "%s", name);
 	s->to = *to;
 	s->options = *options;
-	evtimer_assign(&s->timer, base, on_timer, s);
+	if (kv_timer_open(&s->timer, base, on_timer, s)) {
+		free(s);
+		return NULL;
+	}
 	/* all engines of a file begin at once: not their scrapes */
-	first = ms_timeval(random_below(options->interval_ms / 4 + 1));
-	evtimer_add(&s->timer, &first);
+	kv_timer_set(&s->timer, random_below(options->interval_ms / 4 + 1), 0);
 	return s;
 }
 
 void scraper_now(struct scraper *s)
 {
-	struct timeval now = {0, 0};
-
 	if (!s->fetch && kv_now_ns() - s->began_ns >= NOW_NS)
-		evtimer_add(&s->timer, &now);
+		kv_timer_set(&s->timer, 0, 0);
 }
 
 void scraper_free(struct scraper *s)
@@ -181,7 +176,7 @@ void scraper_free(struct scraper *s)
 	if (!s)
 		return;
 	fetch_cancel(s->fetch);
-	event_del(&s->timer);
+	kv_timer_close(&s->timer);
 	free(s);
 }
 

@@ -29,12 +29,13 @@ static inline uint32_t jittered(uint32_t ms)
 	return ms - ms / 10 + random_below(ms / 5 + 1);
 }
 
-/* The interval is from start to start, unless what was started takes longer than that. */
-static inline struct timeval until_next(uint64_t began_ns, uint32_t interval_ms, uint64_t now_ns)
+/* Milliseconds. The interval is from start to start, unless what was started takes longer than
+ * that. */
+static inline uint64_t until_next(uint64_t began_ns, uint32_t interval_ms, uint64_t now_ns)
 {
 	uint64_t next_ns = began_ns + jittered(interval_ms) * MS_NS;
 
-	return ms_timeval(next_ns > now_ns ? (next_ns - now_ns) / MS_NS : 0);
+	return next_ns > now_ns ? (next_ns - now_ns) / MS_NS : 0;
 }
 
 #endif
