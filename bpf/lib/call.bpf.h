@@ -3,7 +3,7 @@
 #ifndef KVSTEER_CALL_BPF_H
 #define KVSTEER_CALL_BPF_H
 
-#include "steering.bpf.h"
+#include "record.bpf.h"
 
 KV_MAP(kv_agent_steer, BPF_MAP_TYPE_ARRAY, 1, __u32, struct kv_steer, 0);
 
@@ -21,13 +21,16 @@ int kv_agent_call(void *ctx)
 		steer->query = call->dispatch.query;
 		steer->masked = call->masked;
 		__builtin_memcpy(steer->mask, call->mask, sizeof(steer->mask));
-		if (!kv_steer_decide(steer))
+		if (!kv_steer_decide(steer)) {
 			kv_steer_commit(steer, &call->dispatch);
+			kv_record(&call->dispatch);
+		}
 		call->choice = steer->choice;
 		return 0;
 	}
 	if (call->op == KV_CALL_UNDO) {
 		kv_dispatch_failed(&call->dispatch);
+		kv_record(&call->dispatch);
 		return 0;
 	}
 	slot = call->slot;
@@ -40,8 +43,10 @@ int kv_agent_call(void *ctx)
 		kv_dispatch_refused(d);
 	else if (call->op == KV_CALL_SETTLE_FINISHED)
 		kv_dispatch_finished(d);
-	else
+	else {
 		kv_dispatch_failed(d);
+		kv_record(d);
+	}
 	return 0;
 }
 

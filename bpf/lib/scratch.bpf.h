@@ -10,6 +10,7 @@
 #include <kvsteer/answer.h>
 
 #include "home.bpf.h"
+#include "record.bpf.h"
 #include "rewrite.bpf.h"
 #include "steering.bpf.h"
 
@@ -119,8 +120,10 @@ KV_GLOBAL int kv_commit(__u32 slot)
 	struct kv_scratch *scratch = kv_scratch_get();
 	struct kv_dispatch *d = kv_dispatch_of(slot);
 
-	if (scratch && d)
+	if (scratch && d) {
 		kv_steer_commit(&scratch->steer, d);
+		kv_record(d);
+	}
 	return 0;
 }
 
@@ -163,8 +166,10 @@ KV_GLOBAL int kv_settle_failed(__u32 slot)
 {
 	struct kv_dispatch *d = kv_dispatch_of(slot);
 
-	if (d)
+	if (d) {
 		kv_dispatch_failed(d);
+		kv_record(d);
+	}
 	return 0;
 }
 

@@ -501,6 +501,18 @@ struct kv_telling {
 	__u64 hash[KV_TELL_MAX]; /* chain hashes, each of a prompt up to the end of a block */
 };
 
+/* ---- recordings ---------------------------------------------------------------------- */
+
+/* The one value of map kv_recording: the lease of kvsteer record, which renews it, so that one that
+ * was killed costs nothing for long. What it hears with is in map kv_recorders: a ring buffer of
+ * dispatches, each cut behind its last rung. One without its charge has been taken back. */
+struct kv_recording {
+	__u64 until_ns; /* dispatches before that are handed over; 0: nobody records */
+	__u64 lost;	/* dispatches that found no room; only rises */
+	__u32 service;	/* of this one only; KV_NONE: all */
+	__u32 owner;	/* process, 0: none */
+};
+
 struct kv_meta {
 	__u32 magic;
 	__u32 schema;

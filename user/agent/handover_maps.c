@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * Pinned maps of the agent before. They are used again only as a whole, and only if every one of
- * them is laid out as ours would be. Counters are the exception: a version that knows more of them
- * begins anew.
+ * them is laid out as ours would be. Counters are the exception, which a version that knows more of
+ * them begins anew, and so is what recordings need.
  */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -62,6 +62,12 @@ static bool is_counters(const char *name)
 	return !strcmp(name, "kv_counters") || !strcmp(name, "kv_agent_counters");
 }
 
+/* No request depends on them. */
+static bool may_be_new(const char *name)
+{
+	return is_counters(name) || !strncmp(name, "kv_record", strlen("kv_record"));
+}
+
 static bool fits(const struct bpf_map *map, int fd)
 {
 	struct bpf_map_info info = {};
@@ -81,17 +87,17 @@ static int take_one(struct bpf_map *map, const char *dir, bool reuse)
 	int fd = open_pin(dir, name), ret = 0;
 
 	if (fd >= 0 && !fits(map, fd)) {
-		if (!is_counters(name)) {
+		if (!may_be_new(name)) {
 			kv_info("%s/%s: laid out otherwise: not taken over", dir, name);
 			ret = -EPROTO;
 		} else {
-			if (reuse)
+			if (reuse && is_counters(name))
 				kv_info("%s/%s: of a version with other counters: they begin anew",
 					dir, name);
 			ret = -ENOENT;
 		}
 	} else if (fd < 0) {
-		ret = -EPROTO;
+		ret = may_be_new(name) && !is_counters(name) ? -ENOENT : -EPROTO;
 	}
 	/* libbpf makes a descriptor of its own */
 	if (!ret && reuse)

@@ -76,7 +76,7 @@ bool pin_wanted(const struct bpf_map *map)
 	for (int i = 0; i < KV_PIN_MAX; i++)
 		if (!strcmp(name, kv_pin_name(i)))
 			return true;
-	return !strcmp(name, "kv_events");
+	return !strcmp(name, "kv_events") || !strcmp(name, "kv_recorders");
 }
 
 static __u32 map_id(int fd)

@@ -49,6 +49,7 @@ int do_status(struct cli *cli, int argc, char **argv);
 int do_top(struct cli *cli, int argc, char **argv);
 int do_counters(struct cli *cli, int argc, char **argv);
 int do_apply(struct cli *cli, int argc, char **argv);
+int do_record(struct cli *cli, int argc, char **argv);
 int do_restart(struct cli *cli, int argc, char **argv);
 int do_check(struct cli *cli, int argc, char **argv);
 int do_explain(struct cli *cli, int argc, char **argv);

@@ -25,6 +25,10 @@ static const struct cli_object objects[] = {
 	 "[FILE] [--hint KV-PREFIX] [--session KEY] [--service S] [--as TENANT] [options of hash]",
 	 "where a request (its body in FILE or on stdin, or its hint) would go now, and why",
 	 do_explain, NULL},
+	{"record",
+	 "[-o FILE] [--duration TIME] [--service S] [--sample 1/N] [--block TOKENS] [--force]",
+	 "live traffic as a trace for simulate: which prompts begin alike, no text, no hashes",
+	 do_record, NULL},
 	{"simulate",
 	 "TRACE|--workload NAME [--policy LIST|all] [--speed LIST] [--backends N] [--blocks B] "
 	 "[--block TOKENS] "

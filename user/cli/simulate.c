@@ -16,7 +16,10 @@
 #define RUNS_MAX 256
 #define SPEEDS_MAX 64
 #define CAPACITY_MAX (1ull << 36) /* tokens of a backend, as in the configuration */
-#define BLOCKS_MAX (1ull << 26)	  /* of all caches together: 3 GB of bookkeeping */
+#define BLOCKS_DEFAULT 2000
+#define RATE_DEFAULT 16000
+#define BACKENDS_DEFAULT 8
+#define BLOCKS_MAX (1ull << 26) /* of all caches together: 3 GB of bookkeeping */
 
 /* What is compared unless something else is asked for. */
 #define POLICIES_DEFAULT "price,sticky,ttft,least,round-robin"
@@ -173,8 +176,7 @@ static int read_order(struct cli *cli, int argc, char **argv, struct order *o)
 	     ?: read_number(cli, "--metrics-delay", delay, 0, 3600, "seconds from 0 to 3600",
 			    &o->options.metrics_delay)
 	     ?: read_list(cli, o, speed, read_speed)
-	     ?: read_list(cli, o, policy, read_policy)
-	     ?: check_sizes(cli, &o->options);
+	     ?: read_list(cli, o, policy, read_policy);
 	if (!rc && o->n_policies * o->n_speeds > RUNS_MAX)
 		rc = cli_usage(cli, "%u runs: expected up to %d", o->n_policies * o->n_speeds,
 			       RUNS_MAX);
@@ -289,10 +291,32 @@ static int prepare(struct cli *cli, const struct order *o, struct all_runs *all)
 	return 0;
 }
 
+static uint64_t at_most(uint64_t n, uint64_t max)
+{
+	return n < max ? n : max;
+}
+
+/* What was not asked for is as the recording's own fleet was, or the default. */
+static int fill_sizes(struct cli *cli, struct sim_options *s, const struct trace_reader *reader)
+{
+	static const struct trace_head none;
+	const struct trace_head *head = reader ? trace_head(reader) : &none;
+
+	if (!s->block_tokens)
+		s->block_tokens = reader ? trace_block(reader) : TRACE_BLOCK_DEFAULT;
+	if (!s->backends)
+		s->backends = at_most(head->backends, KV_MAX_BACKENDS) ?: BACKENDS_DEFAULT;
+	if (!s->blocks)
+		s->blocks = at_most(head->cache_tokens / s->block_tokens, BLOCKS_MAX / s->backends)
+				    ?: BLOCKS_DEFAULT;
+	if (!s->rate)
+		s->rate = head->rate ?: RATE_DEFAULT;
+	return check_sizes(cli, s);
+}
+
 int do_simulate(struct cli *cli, int argc, char **argv)
 {
-	struct order o = {
-		.options = {.backends = 8, .blocks = 2000, .block_tokens = 512, .rate = 16000}};
+	struct order o = {0};
 	_cleanup_(free_runs) struct all_runs *all = calloc(1, sizeof(*all));
 	_cleanup_(trace_cleanup) struct trace_reader *reader = NULL;
 	_cleanup_(free_workload) struct workload_source *made = NULL;
@@ -303,10 +327,13 @@ int do_simulate(struct cli *cli, int argc, char **argv)
 
 	if (rc)
 		return rc;
+	if (!o.workload && trace_open(o.trace, o.options.block_tokens, &reader, err))
+		return cli_error(cli, "%s", err);
+	rc = fill_sizes(cli, &o.options, reader);
+	if (rc)
+		return rc;
 	if (o.workload)
 		made = sim_workload_new(o.workload, o.options.block_tokens);
-	else if (trace_open(o.trace, o.options.block_tokens, &reader, err))
-		return cli_error(cli, "%s", err);
 	if (!made && !reader)
 		return cli_error(cli, "out of memory");
 	if (o.plot && !(plot = fopen(o.plot, "we")))

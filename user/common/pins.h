@@ -29,7 +29,8 @@
 	X(kv_sessions, sizeof(struct kv_session), false)                                           \
 	X(kv_counters, sizeof(__u64), false)                                                       \
 	X(kv_agent_counters, sizeof(__u64), true)                                                  \
-	X(kv_names, 0, false)
+	X(kv_names, 0, false)                                                                      \
+	X(kv_recording, sizeof(struct kv_recording), true)
 /* clang-format on */
 
 enum kv_pin {

@@ -28,7 +28,15 @@ struct trace_reader {
 	gzFile in;
 	const char *file;
 	uint32_t block;
+	uint32_t asked; /* block_tokens as the caller has it, 0: as the trace has it */
+	struct trace_head head;
 	enum form form;
+	/* The first line has been read, to see whether it is a head: what came of that is told when
+	 * it is asked for. */
+	bool ahead;
+	int ahead_rc;
+	size_t ahead_len;
+	char ahead_err[TRACE_ERROR_LEN];
 	uint64_t number; /* of the line */
 	double last_s;
 	uint64_t fresh; /* next id of a form that has none */
@@ -92,10 +100,20 @@ static int read_length(struct trace_reader *r, yyjson_val *root, const char *key
 	return 0;
 }
 
+/* Of a recording it need not be known. */
+static int read_output(struct trace_reader *r, yyjson_val *root, struct trace_line *ret, char *err)
+{
+	if (r->head.block_tokens && !yyjson_obj_get(root, "output_length"))
+		return 0;
+	return read_length(r, root, "output_length", 0, &ret->output_tokens, err);
+}
+
 static int read_ids(struct trace_reader *r, yyjson_val *root, struct trace_line *ret, char *err)
 {
 	yyjson_val *ids = yyjson_obj_get(root, "hash_ids"), *id;
-	uint64_t want = (ret->input_tokens + (uint64_t)r->block - 1) / r->block;
+	uint64_t want = r->head.block_tokens
+				? trace_recorded_blocks(ret->input_tokens, r->block)
+				: (ret->input_tokens + (uint64_t)r->block - 1) / r->block;
 	size_t i, max, n = yyjson_arr_size(ids);
 
 	if (!yyjson_is_arr(ids))
@@ -165,9 +183,54 @@ static int read_json(struct trace_reader *r, size_t len, struct trace_line *ret,
 			     at ? "" : " is missing");
 	ret->at_s = yyjson_get_num(at) / 1000;
 	return read_length(r, root, "input_length", 1, &ret->input_tokens, err)
-	       ?: read_length(r, root, "output_length", 0, &ret->output_tokens, err)
+	       ?: read_output(r, root, ret, err)
 	       ?: read_ids(r, root, ret, err)
 	       ?: read_boundaries(r, root, ret, err);
+}
+
+/* ---- a recording's head --------------------------------------------------------------- */
+
+static int read_head(struct trace_reader *r, yyjson_val *root, char *err)
+{
+	yyjson_val *block = yyjson_obj_get(root, "block_tokens");
+	uint64_t backends = yyjson_get_uint(yyjson_obj_get(root, "backends"));
+	double rate = yyjson_get_num(yyjson_obj_get(root, "rate_tokens_per_s"));
+
+	if (yyjson_get_uint(yyjson_obj_get(root, TRACE_HEAD_KEY)) != TRACE_HEAD_VERSION)
+		return wrong(
+			r, err,
+			"a recording of another form than this program's: use the kvsteer that "
+			"recorded it");
+	if (!yyjson_is_uint(block) || !yyjson_get_uint(block) ||
+	    yyjson_get_uint(block) > TRACE_BLOCK_MAX)
+		return wrong(r, err, "\"block_tokens\": expected a whole number from 1 to %u",
+			     TRACE_BLOCK_MAX);
+	if (r->asked && r->asked != yyjson_get_uint(block))
+		return wrong(r, err, "recorded in blocks of %llu tokens: expected no other --block",
+			     (unsigned long long)yyjson_get_uint(block));
+	r->head = (struct trace_head){
+		.block_tokens = yyjson_get_uint(block),
+		.backends = backends <= UINT32_MAX ? backends : 0,
+		.cache_tokens = yyjson_get_uint(yyjson_obj_get(root, "cache_tokens")),
+		.rate = rate > 0 ? rate : 0,
+	};
+	r->block = r->head.block_tokens;
+	return 0;
+}
+
+/* 1: the line is a head; 0: it is a line as any; -EINVAL: it is none that can be read. */
+static int try_head(struct trace_reader *r, size_t len, char *err)
+{
+	_cleanup_json_ yyjson_doc *doc = NULL;
+	yyjson_val *root;
+
+	if (r->line[0] != '{')
+		return 0;
+	doc = yyjson_read(r->line, len, 0);
+	root = yyjson_doc_get_root(doc);
+	if (!yyjson_obj_get(root, TRACE_HEAD_KEY))
+		return 0;
+	return read_head(r, root, err) ?: 1;
 }
 
 /* ---- CSV ----------------------------------------------------------------------------- */
@@ -224,6 +287,31 @@ static int next_line(struct trace_reader *r, size_t *ret_len, char *err)
 	return 1;
 }
 
+static void read_ahead(struct trace_reader *r)
+{
+	int rc = next_line(r, &r->ahead_len, r->ahead_err);
+
+	if (rc > 0) {
+		rc = try_head(r, r->ahead_len, r->ahead_err);
+		if (rc > 0)
+			return;
+		rc = rc ?: 1;
+	}
+	r->ahead = true;
+	r->ahead_rc = rc;
+}
+
+static int take_line(struct trace_reader *r, size_t *ret_len, char *err)
+{
+	if (!r->ahead)
+		return next_line(r, ret_len, err);
+	r->ahead = false;
+	*ret_len = r->ahead_len;
+	if (r->ahead_rc < 0)
+		memcpy(err, r->ahead_err, sizeof(r->ahead_err));
+	return r->ahead_rc;
+}
+
 static int recognise(struct trace_reader *r, char *err)
 {
 	char text[FOUND_SHOWN + 1];
@@ -244,7 +332,7 @@ int trace_next(struct trace_reader *r, struct trace_line *ret, char *err)
 {
 	enum form was = r->form;
 	size_t len;
-	int rc = next_line(r, &len, err);
+	int rc = take_line(r, &len, err);
 
 	if (rc <= 0)
 		return rc;
@@ -282,7 +370,8 @@ int trace_open(const char *file, uint32_t block_tokens, struct trace_reader **re
 	}
 	memset(r, 0, offsetof(struct trace_reader, line));
 	r->file = strcmp(file, "-") ? file : "stdin";
-	r->block = block_tokens;
+	r->asked = block_tokens;
+	r->block = block_tokens ?: TRACE_BLOCK_DEFAULT;
 	r->fresh = 1;
 	errno = 0;
 	/* reads plain files too */
@@ -294,8 +383,19 @@ int trace_open(const char *file, uint32_t block_tokens, struct trace_reader **re
 		return -(errno ?: ENOMEM);
 	}
 	gzbuffer(r->in, 1 << 17);
+	read_ahead(r);
 	*ret = r;
 	return 0;
+}
+
+const struct trace_head *trace_head(const struct trace_reader *r)
+{
+	return &r->head;
+}
+
+uint32_t trace_block(const struct trace_reader *r)
+{
+	return r->block;
 }
 
 void trace_close(struct trace_reader *r)

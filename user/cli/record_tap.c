@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "record_tap.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+
+#define RING_BYTES (8 << 20) /* some 14,000 dispatches of many rungs */
+#define LEASE_NS 5000000000ull
+#define SETTLE_NS 20000000 /* for programs that are running now */
+
+struct record_tap {
+	struct kv_recording *lease; /* NULL: not ours */
+	__u64 lost;		    /* its count at the beginning */
+	int recorders, ring_fd;
+	struct ring_buffer *ring;
+	tap_fn fn;
+	void *context;
+};
+
+static int __attribute__((format(printf, 3, 4))) fail(char *err, int code, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(err, TAP_ERROR_LEN, format, args);
+	va_end(args);
+	return code;
+}
+
+static int on_record(void *context, void *data, size_t len)
+{
+	const struct record_tap *tap = context;
+	const size_t before = offsetof(struct kv_dispatch, query.rungs);
+	struct kv_dispatch d;
+	size_t n;
+
+	if (len < before || len > sizeof(d))
+		return 0;
+	memcpy(&d, data, len);
+	n = (len - before) / sizeof(struct kv_rung);
+	if (d.query.n_rungs > n)
+		d.query.n_rungs = n;
+	return tap->fn(&d, tap->context);
+}
+
+static int map_lease(const struct kv_pins *pins, struct kv_recording **ret)
+{
+	void *memory;
+
+	memory = mmap(NULL, sysconf(_SC_PAGESIZE), PROT_READ | PROT_WRITE, MAP_SHARED,
+		      pins->map[KV_PIN_kv_recording].fd, 0);
+	if (memory == MAP_FAILED)
+		return -errno;
+	*ret = memory;
+	return 0;
+}
+
+static void unmap_lease(struct kv_recording *lease)
+{
+	munmap(lease, sysconf(_SC_PAGESIZE));
+}
+
+/* One recording at a time: whoever has a lease that has not run out. */
+static int take_lease(struct record_tap *tap, const struct kv_pins *pins, char *err)
+{
+	struct kv_recording *lease = NULL;
+	__u32 owner;
+	int rc = map_lease(pins, &lease);
+
+	if (rc)
+		return fail(err, rc, "cannot map kv_recording into memory: %s", strerror(-rc));
+	owner = kv_read_once(lease->owner);
+	if ((owner && kv_read_once(lease->until_ns) > kv_now_ns()) ||
+	    kv_atomic_cas(&lease->owner, owner, (__u32)getpid()) != owner) {
+		unmap_lease(lease);
+		return fail(err, -EBUSY, "another recording is under way (process %u)", owner);
+	}
+	tap->lease = lease;
+	tap->lost = lease->lost;
+	return 0;
+}
+
+static int open_tap(struct record_tap *tap, const char *dir, const struct kv_pins *pins,
+		    __u32 service, char *err)
+{
+	char path[PATH_MAX];
+	__u32 zero = 0;
+	int rc;
+
+	snprintf(path, sizeof(path), "%s/kv_recorders", dir);
+	tap->recorders = bpf_obj_get(path);
+	if (tap->recorders < 0 || pins->map[KV_PIN_kv_recording].fd < 0)
+		return fail(err, -errno, "cannot open %s: %s", path, strerror(errno));
+	tap->ring_fd =
+		bpf_map_create(BPF_MAP_TYPE_RINGBUF, "kv_record_ring", 0, 0, RING_BYTES, NULL);
+	if (tap->ring_fd < 0)
+		return fail(err, -errno, "cannot make a ring buffer: %s", strerror(errno));
+	tap->ring = ring_buffer__new(tap->ring_fd, on_record, tap, NULL);
+	if (!tap->ring)
+		return fail(err, -errno, "cannot map the ring buffer: %s", strerror(errno));
+	rc = take_lease(tap, pins, err);
+	if (rc)
+		return rc;
+	tap->lease->service = service;
+	if (bpf_map_update_elem(tap->recorders, &zero, &tap->ring_fd, BPF_ANY))
+		return fail(err, -errno, "cannot hand the ring buffer to the gateway: %s",
+			    strerror(errno));
+	tap_renew(tap);
+	return 0;
+}
+
+int tap_open(const char *dir, const struct kv_pins *pins, __u32 service, tap_fn fn, void *context,
+	     struct record_tap **ret, char *err)
+{
+	_cleanup_(tap_cleanup) struct record_tap *tap = calloc(1, sizeof(*tap));
+	int rc;
+
+	if (!tap)
+		return fail(err, -ENOMEM, "out of memory");
+	tap->recorders = tap->ring_fd = -1;
+	tap->fn = fn;
+	tap->context = context;
+	rc = open_tap(tap, dir, pins, service, err);
+	if (!rc)
+		*ret = kv_take(tap);
+	return rc;
+}
+
+int tap_hear(struct record_tap *tap)
+{
+	int rc = ring_buffer__consume(tap->ring);
+
+	return rc > 0 ? 0 : rc;
+}
+
+void tap_renew(struct record_tap *tap)
+{
+	kv_write_once(tap->lease->until_ns, kv_now_ns() + LEASE_NS);
+}
+
+void tap_shut(struct record_tap *tap)
+{
+	const struct timespec pause = {.tv_nsec = SETTLE_NS};
+
+	kv_write_once(tap->lease->until_ns, 0);
+	nanosleep(&pause, NULL);
+}
+
+__u64 tap_lost(const struct record_tap *tap)
+{
+	return kv_read_once(tap->lease->lost) - tap->lost;
+}
+
+void tap_close(struct record_tap *tap)
+{
+	__u32 zero = 0;
+
+	if (!tap)
+		return;
+	if (tap->lease) {
+		/* Before 6.7 a map inside another goes at once, under a program that looks at it.
+		 */
+		tap_shut(tap);
+		bpf_map_delete_elem(tap->recorders, &zero);
+		kv_write_once(tap->lease->owner, 0);
+		unmap_lease(tap->lease);
+	}
+	ring_buffer__free(tap->ring);
+	if (tap->ring_fd >= 0)
+		close(tap->ring_fd);
+	if (tap->recorders >= 0)
+		close(tap->recorders);
+	free(tap);
+}
