@@ -37,13 +37,13 @@ int kv_agent_call(void *ctx)
 	d = bpf_map_lookup_elem(&kv_dispatches, &slot);
 	if (!d)
 		return 1;
-	if (call->op == KV_CALL_SETTLE_ANSWERED)
+	if (call->op == KV_CALL_SETTLE_ANSWERED) {
 		kv_dispatch_answered(d);
-	else if (call->op == KV_CALL_SETTLE_REFUSED)
+	} else if (call->op == KV_CALL_SETTLE_REFUSED) {
 		kv_dispatch_refused(d);
-	else if (call->op == KV_CALL_SETTLE_FINISHED)
+	} else if (call->op == KV_CALL_SETTLE_FINISHED) {
 		kv_dispatch_finished(d);
-	else {
+	} else {
 		kv_dispatch_failed(d);
 		kv_record(d);
 	}

@@ -26,7 +26,8 @@ static const struct cli_object objects[] = {
 	 "where a request (its body in FILE or on stdin, or its hint) would go now, and why",
 	 do_explain, NULL},
 	{"record",
-	 "[-o FILE] [--duration TIME] [--service S] [--sample 1/N] [--block TOKENS] [--force]",
+	 "[-o FILE] [--duration TIME] [--service S] [--sample 1/N] [--block TOKENS] "
+	 "[--buffer BYTES] [--force]",
 	 "live traffic as a trace for simulate: which prompts begin alike, no text, no hashes",
 	 do_record, NULL},
 	{"simulate",

@@ -11,13 +11,10 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
-#include "common/config_values.h"
 
-#define LOOK_MS 10 /* bpf/record.bpf.c reckons with it */
+#define LOOK_MS 10
 #define SECOND 1000000000ull
-#define BLOCK_DEFAULT 64 /* of prompts that are text */
 #define GONE_NS (10 * SECOND)
-#define SAMPLE_MAX 1000000
 
 static volatile sig_atomic_t stopped;
 
@@ -35,70 +32,6 @@ struct recording {
 	__u64 begun_ns, ended_ns;
 	bool gone; /* kvsteerd is */
 };
-
-/* ---- options -------------------------------------------------------------------------- */
-
-static int read_duration(struct cli *cli, const char *text, __u64 *ret)
-{
-	__u64 ms, s;
-
-	if (!text)
-		return 0;
-	if (!kv_parse_count(text, &s) && s <= 1u << 30)
-		ms = 1000 * s;
-	else if (kv_parse_duration(text, &ms))
-		ms = 0;
-	if (!ms || ms > 1ull << 40)
-		return cli_usage(cli, "--duration: found \"%s\": expected a time as 60s, 5min, 1h",
-				 text);
-	*ret = ms * 1000000;
-	return 0;
-}
-
-static int read_sample(struct cli *cli, const char *text, __u32 *ret)
-{
-	__u64 n;
-
-	*ret = 1;
-	if (!text)
-		return 0;
-	if (strncmp(text, "1/", 2) || kv_parse_count(text + 2, &n) || !n || n > SAMPLE_MAX)
-		return cli_usage(cli, "--sample: found \"%s\": expected 1/N, N from 1 to %d", text,
-				 SAMPLE_MAX);
-	*ret = n;
-	return 0;
-}
-
-static int read_block(struct cli *cli, const char *text, __u32 *ret)
-{
-	__u64 n = BLOCK_DEFAULT;
-
-	if (text && (kv_parse_count(text, &n) || !n || n > TRACE_BLOCK_MAX))
-		return cli_usage(cli, "--block: found \"%s\": expected tokens from 1 to %u", text,
-				 TRACE_BLOCK_MAX);
-	*ret = n;
-	return 0;
-}
-
-static int read_options(struct cli *cli, int argc, char **argv, struct record_options *o)
-{
-	const char *duration = NULL, *sample = NULL, *block = NULL;
-	const struct cli_option options[] = {
-		{"-o", &o->file, NULL},
-		{"--duration", &duration, NULL},
-		{"--sample", &sample, NULL},
-		{"--block", &block, NULL},
-		{"--service", &o->service_name, NULL},
-		{"--force", NULL, &o->force},
-		{0},
-	};
-
-	o->file = "-";
-	return cli_arguments(cli, &argc, argv, options, 0, 0)
-	       ?: read_duration(cli, duration, &o->duration_ns)
-	       ?: read_sample(cli, sample, &o->sample)
-	       ?: read_block(cli, block, &o->block);
-}
 
 /* ---- the gateway ---------------------------------------------------------------------- */
 
@@ -171,14 +104,15 @@ static int listen_on(struct cli *cli, struct recording *r)
 		if (rc || now < next)
 			continue;
 		next += SECOND;
-		tap_renew(r->tap);
-		rc = trace_flush(r->book.writer);
+		rc = tap_renew(r->tap) ?: trace_flush(r->book.writer);
 		r->gone = is_gone(r, now);
 		if (shown && !rc)
 			progress(r, now);
 	}
 	if (shown)
 		fputs("\r\033[K", stderr);
+	if (!rc)
+		rc = tap_renew(r->tap);
 	tap_shut(r->tap);
 	rc = rc ?: tap_hear(r->tap);
 	r->ended_ns = kv_now_ns();
@@ -201,6 +135,7 @@ static int summary(struct cli *cli, const struct recording *r)
 		yyjson_mut_obj_add_real(doc, root, "seconds", seconds);
 		yyjson_mut_obj_add_uint(doc, root, "requests", n->written);
 		yyjson_mut_obj_add_uint(doc, root, "lost", lost);
+		yyjson_mut_obj_add_real(doc, root, "deaf_s", tap_deaf_ns(r->tap) / 1e9);
 		yyjson_mut_obj_add_uint(doc, root, "not_sampled", n->unsampled);
 		yyjson_mut_obj_add_uint(doc, root, "without_prompt", n->promptless);
 		yyjson_mut_obj_add_uint(doc, root, "too_long", n->overlong);
@@ -215,6 +150,10 @@ static int summary(struct cli *cli, const struct recording *r)
 			"%" PRIu64
 			" requests were lost: they were served, and are not in the trace\n",
 			(uint64_t)lost);
+	if (tap_deaf_ns(r->tap))
+		fprintf(stderr,
+			"for %.1f s this program was stopped: requests of that time are missing\n",
+			tap_deaf_ns(r->tap) / 1e9);
 	if (n->unsampled)
 		fprintf(stderr, "%" PRIu64 " not of the sample\n", (uint64_t)n->unsampled);
 	if (n->promptless)
@@ -237,8 +176,18 @@ static void close_recording(struct recording *r)
 	kv_pins_close(r->pins);
 }
 
+static const char *why_ended(int rc)
+{
+	if (rc == -ESTALE)
+		return "this program was stopped, and another recording has begun";
+	if (rc == -ENOBUFS)
+		return "no more prompts can be remembered";
+	return strerror(-rc);
+}
+
 static int record(struct cli *cli, struct recording *r)
 {
+	const struct tap_options tap = {cli->pin, r->o.service, r->o.buffer, on_dispatch, r};
 	struct trace_head head = fleet(r);
 	char err[TAP_ERROR_LEN];
 	__u64 seed;
@@ -249,21 +198,16 @@ static int record(struct cli *cli, struct recording *r)
 	r->book.ladders = trace_ladders_new(r->o.block, r->o.sample, seed);
 	if (!r->book.ladders)
 		return cli_error(cli, "out of memory");
-	if (tap_open(cli->pin, r->pins, r->o.service, on_dispatch, r, &r->tap, err))
+	if (tap_open(&tap, r->pins, &r->tap, err))
 		return cli_error(cli, "%s", err);
 	r->begun_ns = r->book.start_ns = kv_now_ns();
 	if (trace_create(r->o.file, r->o.force, &head, r->o.service_name, &r->book.writer, err))
 		return cli_error(cli, "%s", err);
 	rc = listen_on(cli, r);
-	if (rc > 0)
-		return rc; /* told */
-	if (!rc)
-		rc = trace_finish(kv_take(r->book.writer));
-	if (rc == -ENOSPC || rc == -ENOMEM)
-		return cli_error(cli, "%s ends after %llu requests: %s", r->o.file,
-				 (unsigned long long)r->book.n.written, strerror(-rc));
+	rc = trace_finish(kv_take(r->book.writer)) ?: rc;
 	if (rc)
-		return cli_error(cli, "cannot write %s: %s", r->o.file, strerror(-rc));
+		return cli_error(cli, "%s ends after %llu requests: %s", r->o.file,
+				 (unsigned long long)r->book.n.written, why_ended(rc));
 	return summary(cli, r) ?: r->gone ? CLI_FAILED : CLI_OK;
 }
 
@@ -281,7 +225,7 @@ int do_record(struct cli *cli, int argc, char **argv)
 {
 	_cleanup_free_ struct view *view = malloc(sizeof(*view));
 	_cleanup_(close_recording) struct recording r = {.o.service = KV_NONE};
-	int rc = view ? read_options(cli, argc, argv, &r.o) : cli_error(cli, "out of memory");
+	int rc = view ? record_options(cli, argc, argv, &r.o) : cli_error(cli, "out of memory");
 
 	if (!rc && cli->json && !strcmp(r.o.file, "-"))
 		rc = cli_usage(cli,

@@ -17,10 +17,14 @@ struct record_options {
 	const char *service_name;
 	__u32 service;	   /* KV_NONE: all */
 	__u32 sample;	   /* 1 of so many */
+	__u32 buffer;	   /* bytes */
 	__u32 block;	   /* tokens */
 	__u64 duration_ns; /* 0: until it is ended */
 	bool force;
 };
+
+/* 0, or an exit code after the error was told. service is the caller's to look up. */
+int record_options(struct cli *cli, int argc, char **argv, struct record_options *o);
 
 /* What has been heard so far; each dispatch is counted once. */
 struct record_counts {

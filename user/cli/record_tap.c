@@ -14,13 +14,13 @@
 
 #include "common/cleanup.h"
 
-#define RING_BYTES (8 << 20) /* some 14,000 dispatches of many rungs */
-#define LEASE_NS 5000000000ull
+#define LEASE_NS 3000000000ull
 #define SETTLE_NS 20000000 /* for programs that are running now */
 
 struct record_tap {
 	struct kv_recording *lease; /* NULL: not ours */
 	__u64 lost;		    /* its count at the beginning */
+	__u64 until_ns, deaf_ns;
 	int recorders, ring_fd;
 	struct ring_buffer *ring;
 	tap_fn fn;
@@ -90,19 +90,19 @@ static int take_lease(struct record_tap *tap, const struct kv_pins *pins, char *
 	return 0;
 }
 
-static int open_tap(struct record_tap *tap, const char *dir, const struct kv_pins *pins,
-		    __u32 service, char *err)
+static int open_tap(struct record_tap *tap, const struct tap_options *o, const struct kv_pins *pins,
+		    char *err)
 {
 	char path[PATH_MAX];
 	__u32 zero = 0;
 	int rc;
 
-	snprintf(path, sizeof(path), "%s/kv_recorders", dir);
+	snprintf(path, sizeof(path), "%s/kv_recorders", o->dir);
 	tap->recorders = bpf_obj_get(path);
 	if (tap->recorders < 0 || pins->map[KV_PIN_kv_recording].fd < 0)
 		return fail(err, -errno, "cannot open %s: %s", path, strerror(errno));
 	tap->ring_fd =
-		bpf_map_create(BPF_MAP_TYPE_RINGBUF, "kv_record_ring", 0, 0, RING_BYTES, NULL);
+		bpf_map_create(BPF_MAP_TYPE_RINGBUF, "kv_record_ring", 0, 0, o->buffer, NULL);
 	if (tap->ring_fd < 0)
 		return fail(err, -errno, "cannot make a ring buffer: %s", strerror(errno));
 	tap->ring = ring_buffer__new(tap->ring_fd, on_record, tap, NULL);
@@ -111,16 +111,16 @@ static int open_tap(struct record_tap *tap, const char *dir, const struct kv_pin
 	rc = take_lease(tap, pins, err);
 	if (rc)
 		return rc;
-	tap->lease->service = service;
+	tap->lease->service = o->service;
 	if (bpf_map_update_elem(tap->recorders, &zero, &tap->ring_fd, BPF_ANY))
 		return fail(err, -errno, "cannot hand the ring buffer to the gateway: %s",
 			    strerror(errno));
-	tap_renew(tap);
-	return 0;
+	tap->until_ns = UINT64_MAX; /* not begun yet */
+	return tap_renew(tap);
 }
 
-int tap_open(const char *dir, const struct kv_pins *pins, __u32 service, tap_fn fn, void *context,
-	     struct record_tap **ret, char *err)
+int tap_open(const struct tap_options *options, const struct kv_pins *pins, struct record_tap **ret,
+	     char *err)
 {
 	_cleanup_(tap_cleanup) struct record_tap *tap = calloc(1, sizeof(*tap));
 	int rc;
@@ -128,9 +128,9 @@ int tap_open(const char *dir, const struct kv_pins *pins, __u32 service, tap_fn 
 	if (!tap)
 		return fail(err, -ENOMEM, "out of memory");
 	tap->recorders = tap->ring_fd = -1;
-	tap->fn = fn;
-	tap->context = context;
-	rc = open_tap(tap, dir, pins, service, err);
+	tap->fn = options->fn;
+	tap->context = options->context;
+	rc = open_tap(tap, options, pins, err);
 	if (!rc)
 		*ret = kv_take(tap);
 	return rc;
@@ -143,15 +143,30 @@ int tap_hear(struct record_tap *tap)
 	return rc > 0 ? 0 : rc;
 }
 
-void tap_renew(struct record_tap *tap)
+static bool is_ours(const struct record_tap *tap)
 {
-	kv_write_once(tap->lease->until_ns, kv_now_ns() + LEASE_NS);
+	return kv_read_once(tap->lease->owner) == (__u32)getpid();
+}
+
+int tap_renew(struct record_tap *tap)
+{
+	__u64 now = kv_now_ns();
+
+	if (!is_ours(tap))
+		return -ESTALE;
+	if (now > tap->until_ns)
+		tap->deaf_ns += now - tap->until_ns;
+	tap->until_ns = now + LEASE_NS;
+	kv_write_once(tap->lease->until_ns, tap->until_ns);
+	return 0;
 }
 
 void tap_shut(struct record_tap *tap)
 {
 	const struct timespec pause = {.tv_nsec = SETTLE_NS};
 
+	if (!is_ours(tap))
+		return;
 	kv_write_once(tap->lease->until_ns, 0);
 	nanosleep(&pause, NULL);
 }
@@ -159,6 +174,11 @@ void tap_shut(struct record_tap *tap)
 __u64 tap_lost(const struct record_tap *tap)
 {
 	return kv_read_once(tap->lease->lost) - tap->lost;
+}
+
+__u64 tap_deaf_ns(const struct record_tap *tap)
+{
+	return tap->deaf_ns;
 }
 
 void tap_close(struct record_tap *tap)
@@ -171,8 +191,10 @@ void tap_close(struct record_tap *tap)
 		/* Before 6.7 a map inside another goes at once, under a program that looks at it.
 		 */
 		tap_shut(tap);
-		bpf_map_delete_elem(tap->recorders, &zero);
-		kv_write_once(tap->lease->owner, 0);
+		if (is_ours(tap)) {
+			bpf_map_delete_elem(tap->recorders, &zero);
+			kv_write_once(tap->lease->owner, 0);
+		}
 		unmap_lease(tap->lease);
 	}
 	ring_buffer__free(tap->ring);

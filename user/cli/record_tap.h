@@ -17,18 +17,27 @@ struct record_tap;
  * charged_request 0: taken back. -errno ends the call to tap_hear. */
 typedef int (*tap_fn)(const struct kv_dispatch *dispatch, void *context);
 
-/* The gateway pinned in dir; service: of this one only; KV_NONE: all. 0, or -errno and why in err
- * (TAP_ERROR_LEN). */
-int tap_open(const char *dir, const struct kv_pins *pins, __u32 service, tap_fn fn, void *context,
-	     struct record_tap **ret, char *err);
+struct tap_options {
+	const char *dir; /* where the gateway is pinned */
+	__u32 service;	 /* of this one only; KV_NONE: all */
+	__u32 buffer;	 /* bytes: a power of two of pages */
+	tap_fn fn;
+	void *context;
+};
+
+/* 0, or -errno and why in err (TAP_ERROR_LEN). */
+int tap_open(const struct tap_options *options, const struct kv_pins *pins, struct record_tap **ret,
+	     char *err);
 /* All that is there now: 0, or -errno, fn's or its own. */
 int tap_hear(struct record_tap *tap);
-/* To be called every second. */
-void tap_renew(struct record_tap *tap);
+/* To be called every second. -ESTALE: it was not for so long that another one records now. */
+int tap_renew(struct record_tap *tap);
 /* Nothing new is put in from here on; what is in there can still be heard. */
 void tap_shut(struct record_tap *tap);
 /* Dispatches that found no room. */
 __u64 tap_lost(const struct record_tap *tap);
+/* For so long nothing was put in, for it was not renewed in time. */
+__u64 tap_deaf_ns(const struct record_tap *tap);
 void tap_close(struct record_tap *tap);
 
 static inline void tap_cleanup(struct record_tap **tap)

@@ -92,7 +92,7 @@ static int make_room(struct trace_ladders *l)
 	if (l->used + KV_MAX_RUNGS <= n / 2)
 		return 0;
 	if (2 * n > SLOTS_MAX)
-		return -ENOSPC;
+		return -ENOBUFS;
 	fresh = calloc(2 * n, sizeof(*fresh));
 	if (!fresh)
 		return -ENOMEM;

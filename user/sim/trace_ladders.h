@@ -23,7 +23,7 @@ void trace_ladders_free(struct trace_ladders *l);
 /*
  * Fills input_tokens, ids and boundaries of ret, until the next call. 1: it is of the sample;
  * 0: it is not; -ENODATA: it has no prompt; -E2BIG: its prompt has more than TRACE_IDS_MAX blocks;
- * -ENOMEM, -ENOSPC: no more can be remembered.
+ * -ENOMEM; -ENOBUFS: no more can be remembered.
  */
 int trace_ladders_add(struct trace_ladders *l, const struct kv_query *query,
 		      struct trace_line *ret);
