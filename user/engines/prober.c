@@ -236,7 +236,6 @@ void prober_now(struct prober *p, bool models)
 void prober_models_anew(struct prober *p)
 {
 	struct asking *a = &p->models;
-	struct timeval wait = until_next(a->began_ns, ANEW_MS, kv_now_ns());
 
 	if (!a->interval_ms)
 		return;
@@ -245,5 +244,5 @@ void prober_models_anew(struct prober *p)
 	free(p->list);
 	p->list = NULL;
 	p->list_len = 0;
-	evtimer_add(&a->timer, &wait);
+	kv_timer_set(&a->timer, until_next(a->began_ns, ANEW_MS, kv_now_ns()), 0);
 }
