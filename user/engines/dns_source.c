@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/log.h"
+#include "common/timer.h"
 #include "engines/complaint.h"
 #include "engines/resolver.h"
 #include "engines/time.h"
@@ -30,7 +31,7 @@ struct dns_source {
 	char servers[DNS_SERVERS_LEN]; /* empty: those of resolv.conf */
 	struct event_base *base;
 	struct resolver *resolver; /* NULL: could not be made again */
-	struct event timer;
+	struct kv_timer timer;
 	struct event end; /* of a round */
 	struct address_set set;
 	struct dns_stats stats;
@@ -167,12 +168,10 @@ static void renew_resolver(struct dns_source *s)
 	open_resolver(s);
 }
 
-static void on_timer(evutil_socket_t fd, short what, void *arg)
+static void on_timer(void *arg)
 {
 	struct dns_source *s = arg;
 
-	(void)fd;
-	(void)what;
 	if (!s->resolver || (s->stats.failing && !*s->servers))
 		renew_resolver(s);
 	s->next = (struct address_set){};
@@ -221,7 +220,6 @@ static void complain(struct dns_source *s)
 static void next_round(struct dns_source *s)
 {
 	__u64 ms = (s->answered ? s->ttl : 0) * SECOND_MS;
-	struct timeval wait;
 
 	if (s->stats.failing)
 		ms = (__u64)s->options.least_ms << (s->stats.failing < 10 ? s->stats.failing : 10);
@@ -229,8 +227,7 @@ static void next_round(struct dns_source *s)
 		ms = s->options.least_ms;
 	if (ms > s->options.most_ms)
 		ms = s->options.most_ms;
-	wait = ms_timeval(ms);
-	evtimer_add(&s->timer, &wait);
+	kv_timer_set(&s->timer, ms, 0);
 }
 
 static void on_end(evutil_socket_t fd, short what, void *arg)
@@ -262,7 +259,6 @@ int dns_source_new(struct event_base *base, const struct dns_options *options,
 		   struct dns_source **ret)
 {
 	struct dns_source *s;
-	struct timeval now = {0, 0};
 	int err;
 
 	if (strlen(options->name) >= DNS_NAME_MAX ||
@@ -279,13 +275,15 @@ int dns_source_new(struct event_base *base, const struct dns_options *options,
 		s->set = *options->known;
 	s->base = base;
 	err = open_resolver(s);
+	if (!err)
+		err = kv_timer_open(&s->timer, base, on_timer, s);
 	if (err) {
+		resolver_free(s->resolver);
 		free(s);
 		return err;
 	}
-	evtimer_assign(&s->timer, base, on_timer, s);
 	evtimer_assign(&s->end, base, on_end, s);
-	evtimer_add(&s->timer, &now);
+	kv_timer_set(&s->timer, 0, 0);
 	*ret = s;
 	return 0;
 }
@@ -294,7 +292,7 @@ void dns_source_free(struct dns_source *s)
 {
 	if (!s)
 		return;
-	event_del(&s->timer);
+	kv_timer_close(&s->timer);
 	event_del(&s->end);
 	resolver_free(s->resolver);
 	free(s);
