@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Publishers on real sockets: replays, gaps, restarts, engines that connect, and bad ones. */
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -238,6 +240,44 @@ static void one_engine(void *zmq)
 	publisher_close(&p);
 }
 
+/* Of a thread, 0: nothing is known of it (before Linux 6.12). */
+static uint64_t slice_of(pid_t tid)
+{
+	struct {
+		uint32_t size, policy;
+		uint64_t flags;
+		int32_t nice;
+		uint32_t priority;
+		uint64_t runtime, deadline, period;
+	} attr = {};
+
+	return syscall(SYS_sched_getattr, tid, &attr, sizeof(attr), 0) ? 0 : attr.runtime;
+}
+
+static void hurried(void)
+{
+	uint64_t usual = slice_of(0), end = now_ms() + 5000;
+	struct kv_follow *f = open_follow();
+	unsigned int shorter = 0;
+
+	TEST("its threads do not wait long for a CPU")
+	{
+		CHECK_EQ(add(f, "a", "tcp://127.0.0.1:9", NULL, 1), 0);
+		while (usual && shorter < 2 && now_ms() < end) {
+			DIR *dir = opendir("/proc/self/task");
+			struct dirent *entry;
+
+			shorter = 0;
+			while ((entry = readdir(dir)))
+				if (atoi(entry->d_name) && slice_of(atoi(entry->d_name)) < usual)
+					shorter++;
+			closedir(dir);
+		}
+		CHECK(!usual || shorter >= 2); /* its own, and libzmq's */
+	}
+	kv_follow_free(f);
+}
+
 static void binding(void *zmq)
 {
 	struct kv_follow *f = open_follow();
@@ -351,6 +391,7 @@ int main(void)
 	void *zmq = zmq_ctx_new();
 
 	one_engine(zmq);
+	hurried();
 	binding(zmq);
 	neighbours(zmq);
 	zmq_ctx_term(zmq);
