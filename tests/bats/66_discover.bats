@@ -61,7 +61,9 @@ setup() { MARK=$(wc -l <"$KV_GW_LOG"); }
 
 teardown() { [ -n "${BATS_TEST_COMPLETED:-}" ] || tail -n 40 "$KV_GW_LOG"; }
 
+# said PATTERN: so often since the test began
 said() { tail -n "+$((MARK + 1))" "$KV_GW_LOG" | grep -cE -- "$1"; }
+has_said() { said "$1" >/dev/null; }
 
 page() { kv_in "$KV_ID-gw" curl -sS -m 2 "http://$HTTP$1"; }
 
@@ -75,6 +77,7 @@ has() {
 	[ "$(v4 name)" = "$(printf '%s\n' "$@" | jq -R '"10.72.\(.).2:8000"' | jq -sc .)" ]
 }
 
+names_are() { [ "$(v4 name)" = "$1" ]; }
 from_are() { [ "$(v4 from)" = "$1" ]; }
 
 # source_has CONDITION: of v4's name; source_is STATE
@@ -206,13 +209,13 @@ ids() {
 @test "no room: told, the others are served; no engine's address: told" {
 	zone '{"llm.test": {"A": [["10.72.1.2", 0], ["10.72.2.2", 0], ["10.72.3.2", 0], ["10.72.3.3", 0], ["10.72.3.4", 0]]}}'
 	until_true 5 source_has '.engines - .passed_over == 3'
-	until_true 10 said 'llm.test: 2 of its 5 engines get no requests: max_backends = 4 are in use'
+	until_true 10 has_said 'llm.test: 2 of its 5 engines get no requests: max_backends = 4 are in use'
 	source_has '.engines == 5 and .passed_over == 2'
 	kvs status | grep 'llm.test port 8000: 5 engines, 2 of them passed over'
 	[ "$(status "$KV_V4")" = 200 ]
 	a 1 2
 	until_true 5 has 1 2
-	until_true 5 said 'there is room for all 2 engines again'
+	until_true 5 has_said 'there is room for all 2 engines again'
 }
 
 another_than() { [ "$(agent_pid)" != "$1" ] && kvs -j status | jq -e .agent.alive >/dev/null && [ -S "$KV_CTL" ]; }
@@ -259,6 +262,77 @@ print(json.dumps({"model": "emulated", "max_tokens": 2, "prompt": "word " * 4000
 	a 1 2
 	kvs apply "$KV_RUN/kvsteer.yaml"
 	until_true 5 has 1 2
+}
+
+# watched SETTINGS…: the file, replaced by rename
+watched() {
+	settings "$@" >"$KV_RUN/kvsteer.yaml.new"
+	mv "$KV_RUN/kvsteer.yaml.new" "$KV_RUN/kvsteer.yaml"
+}
+
+@test "a watched file: applied when it is another one; a broken one is not, and told once" {
+	# not watched
+	watched '{name: more, address: "10.72.3.2:8000"}'
+	sleep 0.5
+	has 1 2
+	settings "" "watch: true" >"$KV_RUN/new.yaml"
+	kvs apply "$KV_RUN/new.yaml" | grep 'watch: false -> true'
+	watched '{name: more, address: "10.72.3.2:8000"}' "watch: true"
+	until_true 5 names_are '["10.72.1.2:8000","10.72.2.2:8000","more"]'
+	[ "$(said "apply: backend more: added to service v4")" = 1 ]
+	# broken in two ways: as a text, and for what cannot be done
+	watched '{name: more, adress: "10.72.3.2:8000"}' "watch: true"
+	until_true 5 has_said 'warning: watch: .*/kvsteer.yaml:[0-9]*: services.0..backends.0.: unknown key "adress"'
+	watched '{name: a, address: "10.72.3.3:8000"}, {name: b, address: "10.72.3.4:8000"}, {name: c, address: "10.72.3.5:8000"}' "watch: true"
+	until_true 5 has_said 'warning: watch: services: 3 backends to add, room for'
+	sleep 0.5
+	names_are '["10.72.1.2:8000","10.72.2.2:8000","more"]'
+	[ "$(said 'warning: watch:')" = 2 ]
+	[ "$(status "$KV_V4")" = 200 ]
+	# in place, not by rename
+	settings "" "watch: true" >"$KV_RUN/kvsteer.yaml"
+	until_true 5 has 1 2
+	# by a link that is switched, as a ConfigMap's
+	mkdir "$KV_RUN/v1" "$KV_RUN/v2"
+	settings "" "watch: true" >"$KV_RUN/v1/kvsteer.yaml"
+	settings '{name: more, address: "10.72.3.2:8000"}' "watch: true" >"$KV_RUN/v2/kvsteer.yaml"
+	ln -s v1 "$KV_RUN/..data"
+	ln -s ..data/kvsteer.yaml "$KV_RUN/kvsteer.yaml.new"
+	mv "$KV_RUN/kvsteer.yaml.new" "$KV_RUN/kvsteer.yaml"
+	ln -s v2 "$KV_RUN/..data.new"
+	mv -T "$KV_RUN/..data.new" "$KV_RUN/..data"
+	until_true 5 names_are '["10.72.1.2:8000","10.72.2.2:8000","more"]'
+	[ "$(status "$KV_V4")" = 200 ]
+}
+
+@test "a watched file: by the next agent too; refused for something that passes: tried again" {
+	local agent stream
+	kvs restart
+	agent=$(agent_pid)
+	kill -KILL "$agent"
+	until_true 10 another_than "$agent"
+	until_true 5 serves
+	watched "" "watch: true"
+	until_true 5 has 1 2
+	# no room until a stream ends on one that has gone
+	a 1
+	until_true 5 has 1
+	from 1 curl -sSN -m 20 -o "$BATS_TEST_TMPDIR/got" "http://$KV_V4/tagged/0000000000000001?framing=sse&size=10000&piece=500&delay_us=100000" 3>&- &
+	stream=$!
+	sleep 0.5
+	a 2
+	until_true 5 has 2
+	watched '{name: more, address: "10.72.3.2:8000"}, {name: other, address: "10.72.1.2:8000"}' "watch: true"
+	until_true 5 has_said 'warning: watch: services: 2 backends to add, room for 1'
+	wait $stream
+	until_true 5 names_are '["10.72.2.2:8000","more","other"]'
+	[ "$(said 'warning: watch:')" = 1 ]
+	# no more
+	watched "" "watch: false"
+	until_true 5 has 2
+	watched '{name: more, address: "10.72.3.2:8000"}'
+	sleep 0.5
+	has 2
 }
 
 @test "clean end" {

@@ -15,7 +15,7 @@
 #define TOP_KEYS                                                                                   \
 	"pin, control, interfaces, session_headers, user, tenancy, max_backends, "                 \
 	"upstreams_per_backend, max_clients, max_prefixes, max_sessions, timeouts, limits, "       \
-	"http, follow, health, services"
+	"watch, http, follow, health, services"
 #define ADDRESS "IPV4:PORT or [IPV6]:PORT"
 #define USER(found)                                                                                \
 	"f:4: user: found " found                                                                  \
@@ -117,6 +117,7 @@ static const struct {
 		 "{dns: A.b, port: 80}\n",
 	 "f:7: services[1].discover.dns: \"A.b\" is also that of services[0] (\"a\"): expected "
 	 "each engine in one service"},
+	{SERVICE "watch: yes\n", "f:4: watch: found \"yes\": expected true or false"},
 	/* values */
 	{SERVICE "pin: here\n", "f:4: pin: found \"here\": expected an absolute path on a bpf file "
 				"system, up to 255 bytes"},

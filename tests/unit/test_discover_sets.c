@@ -158,6 +158,7 @@ static void expect(unsigned int n, const char *text)
 static void file(void)
 {
 	struct file_watch *w;
+	char was[64];
 	__u64 began;
 	bool late;
 	FILE *f;
@@ -202,10 +203,22 @@ static void file(void)
 	CHECK_EQ(changes, 4);
 	put("f", "six");
 	expect(5, "six");
+	/* the directory is another one: by rename, and anew */
+	snprintf(was, sizeof(was), "%s.was", dir);
+	CHECK(!rename(dir, was) && !mkdir(dir, 0700));
 	put("f", "seven");
+	expect(6, "seven");
+	CHECK(!unlink(at("f")) && !rmdir(dir));
+	loop_for(base, FILE_WATCH_SETTLE_MS * 2);
+	CHECK(!rename(was, dir));
+	put("f", "eight");
+	expect(7, "eight");
+	put("f", "nine");
+	expect(8, "nine");
+	put("f", "ten");
 	file_watch_free(w);
 	loop_for(base, 10);
-	CHECK_EQ(changes, 5);
+	CHECK_EQ(changes, 8);
 }
 
 static void clean_up(void)

@@ -11,6 +11,7 @@
 #include "agent/clock.h"
 #include "agent/control.h"
 #include "agent/discover.h"
+#include "agent/discover_file.h"
 #include "agent/events.h"
 #include "agent/follow.h"
 #include "agent/hasher.h"
@@ -284,6 +285,7 @@ int agent_open(struct agent *agent, struct kv_config *config)
 		err = discover_open(agent);
 	if (err)
 		return err;
+	discover_file_apply(agent);
 	keeper_serving(&agent->keeper);
 	return dataplane_write_meta(&agent->dp, agent->started_ns, kv_now_ns());
 }
@@ -298,6 +300,7 @@ void agent_close(struct agent *agent)
 	if (!agent->base)
 		return;
 	silent_end_all(agent);
+	discover_file_close(agent);
 	discover_close(agent);
 	following_close(agent);
 	clock_close(agent);

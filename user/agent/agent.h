@@ -16,7 +16,7 @@
  *	told*			what engines tell of their caches
  *	events, sweep		what the kernel tells; what time does
  *	silent, probe		peers that say nothing
- *	discover*		backends that a DNS name stands for
+ *	discover*		backends that a DNS name stands for; the configuration's file watched
  *	follow*			engines: load, health, models; our own pages
  *	clock			the timers
  *	control*, apply*	the CLI's requests
@@ -60,6 +60,7 @@ struct restart;
 struct pool;
 struct told;
 struct upstream;
+struct watched;
 struct ring_buffer;
 
 TAILQ_HEAD(client_list, client);
@@ -112,6 +113,8 @@ struct agent {
 	struct restart *restart;
 	struct following *following;
 	struct discovery *discovery;
+	struct watched *watched;
+	const char *file; /* of the configuration; NULL: by options */
 
 	bool draining;
 	__u64 drain_since;

@@ -10,6 +10,7 @@
 
 #include "agent/apply.h"
 #include "agent/discover.h"
+#include "agent/discover_file.h"
 #include "agent/follow.h"
 #include "agent/service.h"
 #include "common/cleanup.h"
@@ -247,6 +248,9 @@ static int apply_to(struct agent *agent, struct kv_config *to, yyjson_mut_doc *d
 		agent->config = to;
 		following_apply(agent, from);
 		discover_apply(agent);
+		/* not yet while the agent starts: what it may read then, it may not later */
+		if (agent->discovery)
+			discover_file_apply(agent);
 		to = from;
 	}
 	kv_diff_free(&diff);

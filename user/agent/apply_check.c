@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "agent/apply.h"
+#include "agent/discover_file.h"
 #include "agent/follow.h"
 #include "agent/listen.h"
 #include "agent/service.h"
@@ -96,6 +97,8 @@ int apply_check(struct agent *agent, const struct kv_config *to, const struct kv
 
 	if (!ret)
 		ret = following_check(agent, to, err, errlen);
+	if (!ret)
+		ret = discover_file_check(agent, to, err, errlen);
 
 	for (size_t i = 0; !ret && i < diff->n; i++) {
 		const struct kv_change *change = &diff->changes[i];

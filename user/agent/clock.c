@@ -4,6 +4,7 @@
 #include "agent/client.h"
 #include "agent/clock.h"
 #include "agent/discover.h"
+#include "agent/discover_file.h"
 #include "agent/events.h"
 #include "agent/handover.h"
 #include "agent/listen.h"
@@ -84,6 +85,7 @@ static void on_second(void *arg)
 	sweep(agent, now_ns);
 	handover_second(agent, now_ns);
 	discover_second(agent);
+	discover_file_second(agent, now_ns);
 }
 
 int clock_open(struct agent *agent)

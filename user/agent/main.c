@@ -26,7 +26,7 @@ static struct kv_config *config_of_before(const struct keeper *keeper)
 	return NULL;
 }
 
-static int run_agent(const struct keeper *keeper, struct kv_config *config)
+static int run_agent(const struct keeper *keeper, struct kv_config *config, const char *file)
 {
 	struct agent *agent = calloc(1, sizeof(*agent));
 	int err;
@@ -36,6 +36,7 @@ static int run_agent(const struct keeper *keeper, struct kv_config *config)
 		return EXIT_FAILURE;
 	}
 	agent->keeper = *keeper;
+	agent->file = file;
 	agent->keeper.path_fixed = privileges_user(config);
 	err = keeper_start(&agent->keeper, config);
 	if (!err)
@@ -92,7 +93,7 @@ int main(int argc, char **argv)
 	}
 	pid = supervised() ? 0 : supervisor_fork();
 	if (!pid)
-		return run_agent(&keeper, config);
+		return run_agent(&keeper, config, options.file);
 	kv_config_free(config);
 	if (pid > 0)
 		return supervise(pid);

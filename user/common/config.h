@@ -85,6 +85,7 @@ struct kv_config {
 		__u32 clients_per_address;
 		__u64 memory_per_address;
 	} limits;
+	bool watch;	     /* the file is applied whenever it is another one */
 	struct kv_addr http; /* of the agent's own pages; port 0: none */
 	struct kv_config_follow follow;
 	struct kv_config_health health;

@@ -124,6 +124,8 @@ static void diff_instance(struct walk *w, const struct kv_config *old, const str
 		   new->limits.clients_per_address, kv_format_count);
 	live_value(w, "limits.memory_per_address", old->limits.memory_per_address,
 		   new->limits.memory_per_address, kv_format_bytes);
+	if (old->watch != new->watch)
+		live_text(w, "watch", old->watch ? "true" : "false", new->watch ? "true" : "false");
 	kv_config_diff_follow(old, new, live_text, w);
 }
 

@@ -171,7 +171,8 @@ static int read_instance(struct reader *r, const struct kv_raw_config *raw,
 		?: config_read_number32(r, "max_prefixes", raw->max_prefixes, &config->max_prefixes)
 		?: config_read_number32(r, "max_sessions", raw->max_sessions, &config->max_sessions)
 		?: read_interfaces(r, raw, config) ?: read_headers(r, raw, config)
-		?: read_user(r, raw->user, config);
+		?: read_user(r, raw->user, config)
+		?: config_read_flag(r, "watch", raw->watch, &config->watch);
 	if (!err && config->upstreams_per_backend % 64)
 		return config_bad_value(r, "upstreams_per_backend", raw->upstreams_per_backend);
 	return err;

@@ -41,6 +41,7 @@ static const struct kv_config_rule rules[] = {
 	{"events", BYTES, 16 << 20, 1024 * GIB, "a size from 16MiB to 1024GiB"},
 	{"clients_per_address", COUNT, 0, 4194304, "a whole number to 4194304; 0: no limit"},
 	{"memory_per_address", BYTES, 0, 1024 * GIB, "a size to 1024GiB; 0: no limit"},
+	{"watch", NULL, 0, 0, "true or false"},
 	{"http", NULL, 0, 0, KV_ADDR_EXPECTED ", or *:PORT for any address"},
 	{"health_path", NULL, 0, 0,
 	 "a path that begins with /, up to 127 characters without spaces and #"},

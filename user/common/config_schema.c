@@ -141,6 +141,7 @@ static const cyaml_schema_field_t config_fields[] = {
 	TEXT(struct kv_raw_config, max_sessions, OPTIONAL),
 	BELOW(struct kv_raw_config, timeouts, timeout_fields),
 	BELOW(struct kv_raw_config, limits, limit_fields),
+	TEXT(struct kv_raw_config, watch, OPTIONAL),
 	TEXT(struct kv_raw_config, http, OPTIONAL),
 	BELOW(struct kv_raw_config, follow, follow_fields),
 	BELOW(struct kv_raw_config, health, health_fields),

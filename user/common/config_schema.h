@@ -118,6 +118,7 @@ struct kv_raw_config {
 	char *max_sessions;
 	struct kv_raw_timeouts *timeouts;
 	struct kv_raw_limits *limits;
+	char *watch;
 	char *http;
 	struct kv_raw_follow *follow;
 	struct kv_raw_health *health;

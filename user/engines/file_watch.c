@@ -17,7 +17,10 @@
 #include "engines/time.h"
 
 /* The directory is watched, not the file: a new one of its name is another inode. */
-#define EVENTS (IN_CLOSE_WRITE | IN_MOVED_TO | IN_CREATE | IN_MODIFY)
+#define LOST (IN_MOVE_SELF | IN_DELETE_SELF | IN_IGNORED) /* the directory is another one */
+#define EVENTS                                                                                     \
+	(IN_CLOSE_WRITE | IN_MOVED_TO | IN_CREATE | IN_MODIFY | IN_MOVE_SELF | IN_DELETE_SELF)
+#define LOST_AGAIN_MS 1000
 
 struct text {
 	char *p; /* NULL: none */
@@ -27,6 +30,7 @@ struct text {
 struct file_watch {
 	char path[PATH_MAX];
 	int fd;
+	int wd; /* -1: there is no such directory now */
 	struct event readable;
 	struct event settled;
 	struct text now;  /* in force */
@@ -71,9 +75,18 @@ static bool same(const struct text *a, const struct text *b)
 	return a->p && b->p && a->len == b->len && !memcmp(a->p, b->p, a->len);
 }
 
+static int watch(struct file_watch *w)
+{
+	char dir[PATH_MAX];
+
+	snprintf(dir, sizeof(dir), "%s", w->path);
+	w->wd = inotify_add_watch(w->fd, dirname(dir), EVENTS);
+	return w->wd < 0 ? -errno : 0;
+}
+
 static void wait_a_little(struct file_watch *w)
 {
-	struct timeval wait = ms_timeval(FILE_WATCH_SETTLE_MS);
+	struct timeval wait = ms_timeval(w->wd < 0 ? LOST_AGAIN_MS : FILE_WATCH_SETTLE_MS);
 
 	if (!evtimer_pending(&w->settled, NULL))
 		evtimer_add(&w->settled, &wait);
@@ -85,11 +98,16 @@ static void on_settled(evutil_socket_t fd, short what, void *arg)
 {
 	struct file_watch *w = arg;
 	struct text text = {};
-	int err = read_file(w->path, &text.p, &text.len);
-	bool seen_before = same(&text, &w->next);
+	bool seen_before;
+	int err;
 
 	(void)fd;
 	(void)what;
+	/* before the look: what changes in between is seen */
+	if (w->wd < 0 && watch(w))
+		wait_a_little(w);
+	err = read_file(w->path, &text.p, &text.len);
+	seen_before = same(&text, &w->next);
 	if (err && !w->unreadable)
 		kv_warn("%s: %s; what it said before stays in force", w->path, strerror(-err));
 	w->unreadable = err;
@@ -110,23 +128,22 @@ static void on_settled(evutil_socket_t fd, short what, void *arg)
 static void on_readable(evutil_socket_t fd, short what, void *arg)
 {
 	char events[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
+	struct file_watch *w = arg;
+	const struct inotify_event *e;
+	ssize_t n;
 
 	(void)what;
-	while (read(fd, events, sizeof(events)) > 0)
-		;
+	while ((n = read(fd, events, sizeof(events))) > 0)
+		for (ssize_t at = 0; at < n; at += sizeof(*e) + e->len) {
+			e = (const struct inotify_event *)(events + at);
+			if (e->wd != w->wd || !(e->mask & LOST))
+				continue;
+			/* one that was moved away is still watched */
+			inotify_rm_watch(w->fd, w->wd);
+			w->wd = -1;
+		}
 	/* whichever file it was: a link may lead anywhere */
-	wait_a_little(arg);
-}
-
-static int watch(struct file_watch *w)
-{
-	char dir[PATH_MAX];
-
-	w->fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-	if (w->fd < 0)
-		return -errno;
-	snprintf(dir, sizeof(dir), "%s", w->path);
-	return inotify_add_watch(w->fd, dirname(dir), EVENTS) < 0 ? -errno : 0;
+	wait_a_little(w);
 }
 
 int file_watch_new(struct event_base *base, const char *path,
@@ -144,10 +161,12 @@ int file_watch_new(struct event_base *base, const char *path,
 	strcpy(w->path, path);
 	w->changed = changed;
 	w->arg = arg;
+	w->wd = -1;
+	w->fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
 	evtimer_assign(&w->settled, base, on_settled, w);
 	event_assign(&w->readable, base, -1, 0, on_readable, w);
 	/* before the first look: what changes in between is seen */
-	err = watch(w);
+	err = w->fd < 0 ? -errno : watch(w);
 	if (!err)
 		err = read_file(path, &w->now.p, &w->now.len);
 	if (err) {

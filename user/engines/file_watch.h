@@ -15,7 +15,8 @@
 struct file_watch;
 
 /* changed: the text is another one than at the last call, or at the start; NUL behind it. A file
- * that cannot be read is told once in one line, and changes nothing. 0 or -errno. */
+ * that cannot be read is told once in one line, and changes nothing. w may be freed
+ * within. 0 or -errno. */
 int file_watch_new(struct event_base *base, const char *path,
 		   void (*changed)(void *arg, const char *text, size_t len), void *arg,
 		   struct file_watch **ret);
