@@ -42,7 +42,7 @@ order = [g for g in range(12) for _ in range(14)]
 random.Random(7).shuffle(order)
 for i, g in enumerate(order):
     ids = [100000 * seed + 100 * g + j for j in range(8)] + [100000 * seed + 50000 + 2 * i + j for j in range(2)]
-    print(f'{{"timestamp":{i * 15},"input_length":5120,"output_length":1,"hash_ids":{ids}}}')
+    print(f'{{"timestamp":{i * 12},"input_length":5120,"output_length":1,"hash_ids":{ids}}}')
 PYTHON
 }
 
@@ -192,6 +192,19 @@ absent() { [ "$(grep -ciE "$1" "$2")" = 0 ]; }
 	# a trace without a request is none
 	run "$KV_BIN/kvsteer" simulate after.jsonl
 	[ "$status" = 2 ]
+}
+
+@test "an agent that has to make the maps of recordings anew ends a recording, and can be recorded" {
+	recording r.jsonl
+	rm "$KV_PIN"/kv_record*
+	kvs restart
+	until_true 5 gone "$(cat record.pid)"
+	run wait "$(cat record.pid)"
+	grep -q 'r.jsonl ends after 0 requests: kvsteerd has begun anew' record.err
+	recording r2.jsonl
+	complete "after all" >/dev/null
+	ended
+	[ "$(wc -l <r2.jsonl)" = 2 ]
 }
 
 # says CODE TEXT OPTION…

@@ -180,6 +180,8 @@ static const char *why_ended(int rc)
 {
 	if (rc == -ESTALE)
 		return "this program was stopped, and another recording has begun";
+	if (rc == -ENOLINK)
+		return "kvsteerd has begun anew, with other tables";
 	if (rc == -ENOBUFS)
 		return "no more prompts can be remembered";
 	return strerror(-rc);

@@ -21,6 +21,7 @@ struct record_tap {
 	struct kv_recording *lease; /* NULL: not ours */
 	__u64 lost;		    /* its count at the beginning */
 	__u64 until_ns, deaf_ns;
+	const char *dir;
 	int recorders, ring_fd;
 	struct ring_buffer *ring;
 	tap_fn fn;
@@ -90,17 +91,26 @@ static int take_lease(struct record_tap *tap, const struct kv_pins *pins, char *
 	return 0;
 }
 
+static int open_recorders(const char *dir)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%s/kv_recorders", dir);
+	return bpf_obj_get(path);
+}
+
 static int open_tap(struct record_tap *tap, const struct tap_options *o, const struct kv_pins *pins,
 		    char *err)
 {
-	char path[PATH_MAX];
 	__u32 zero = 0;
 	int rc;
 
-	snprintf(path, sizeof(path), "%s/kv_recorders", o->dir);
-	tap->recorders = bpf_obj_get(path);
+	tap->recorders = open_recorders(o->dir);
 	if (tap->recorders < 0 || pins->map[KV_PIN_kv_recording].fd < 0)
-		return fail(err, -errno, "cannot open %s: %s", path, strerror(errno));
+		return fail(err, -ENOENT,
+			    "%s/kv_recorders: %s: expected a kvsteerd that can be "
+			    "recorded: kvsteer restart starts the one that is installed",
+			    o->dir, strerror(tap->recorders < 0 ? errno : ENOENT));
 	tap->ring_fd =
 		bpf_map_create(BPF_MAP_TYPE_RINGBUF, "kv_record_ring", 0, 0, o->buffer, NULL);
 	if (tap->ring_fd < 0)
@@ -116,7 +126,8 @@ static int open_tap(struct record_tap *tap, const struct tap_options *o, const s
 		return fail(err, -errno, "cannot hand the ring buffer to the gateway: %s",
 			    strerror(errno));
 	tap->until_ns = UINT64_MAX; /* not begun yet */
-	return tap_renew(tap);
+	rc = tap_renew(tap);
+	return rc ? fail(err, rc, "another recording has begun") : 0;
 }
 
 int tap_open(const struct tap_options *options, const struct kv_pins *pins, struct record_tap **ret,
@@ -128,6 +139,7 @@ int tap_open(const struct tap_options *options, const struct kv_pins *pins, stru
 	if (!tap)
 		return fail(err, -ENOMEM, "out of memory");
 	tap->recorders = tap->ring_fd = -1;
+	tap->dir = options->dir;
 	tap->fn = options->fn;
 	tap->context = options->context;
 	rc = open_tap(tap, options, pins, err);
@@ -148,12 +160,30 @@ static bool is_ours(const struct record_tap *tap)
 	return kv_read_once(tap->lease->owner) == (__u32)getpid();
 }
 
+static __u32 map_id(int fd)
+{
+	struct bpf_map_info info = {0};
+	__u32 len = sizeof(info);
+
+	return fd >= 0 && !bpf_obj_get_info_by_fd(fd, &info, &len) ? info.id : 0;
+}
+
+/* An agent of another version may have made these maps anew. */
+static bool is_replaced(const struct record_tap *tap)
+{
+	_cleanup_close_ int fd = open_recorders(tap->dir);
+
+	return fd >= 0 && map_id(fd) != map_id(tap->recorders);
+}
+
 int tap_renew(struct record_tap *tap)
 {
 	__u64 now = kv_now_ns();
 
 	if (!is_ours(tap))
 		return -ESTALE;
+	if (is_replaced(tap))
+		return -ENOLINK;
 	if (now > tap->until_ns)
 		tap->deaf_ns += now - tap->until_ns;
 	tap->until_ns = now + LEASE_NS;

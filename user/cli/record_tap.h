@@ -30,7 +30,8 @@ int tap_open(const struct tap_options *options, const struct kv_pins *pins, stru
 	     char *err);
 /* All that is there now: 0, or -errno, fn's or its own. */
 int tap_hear(struct record_tap *tap);
-/* To be called every second. -ESTALE: it was not for so long that another one records now. */
+/* To be called every second. -ESTALE: it was not for so long that another one records now;
+ * -ENOLINK: the gateway has other maps now. */
 int tap_renew(struct record_tap *tap);
 /* Nothing new is put in from here on; what is in there can still be heard. */
 void tap_shut(struct record_tap *tap);
