@@ -16,7 +16,7 @@
  *	told*			what engines tell of their caches
  *	events, sweep		what the kernel tells; what time does
  *	silent, probe		peers that say nothing
- *	discover*		backends that a DNS name stands for; the configuration's file watched
+ *	discover*		backends of a DNS name; the configuration's file watched
  *	follow*			engines: load, health, models; our own pages
  *	clock			the timers
  *	control*, apply*	the CLI's requests
