@@ -7,7 +7,7 @@ load lib
 
 BLOCK=64    # tokens: of the recordings, and of the engines
 BLOCKS=120  # of an engine's cache: the three hold five sixths of a run
-RATE=60000
+RATE=80000
 
 setup_file() {
 	kv_up 1 3 --block-size $BLOCK --blocks $BLOCKS --rate $RATE
@@ -42,7 +42,7 @@ order = [g for g in range(12) for _ in range(14)]
 random.Random(7).shuffle(order)
 for i, g in enumerate(order):
     ids = [100000 * seed + 100 * g + j for j in range(8)] + [100000 * seed + 50000 + 2 * i + j for j in range(2)]
-    print(f'{{"timestamp":{i * 12},"input_length":5120,"output_length":1,"hash_ids":{ids}}}')
+    print(f'{{"timestamp":{i * 9},"input_length":5120,"output_length":1,"hash_ids":{ids}}}')
 PYTHON
 }
 
