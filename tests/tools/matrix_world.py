@@ -55,7 +55,8 @@ class World:
 
     def all_up(self, seconds):
         end = time.monotonic() + seconds
-        while any(b["state"] != "up" for b in self.kvsteer("backend", "list")["backends"]):
+        while any(b["state"] != "up" or b["health"] == "trial"
+                  for b in self.kvsteer("backend", "list")["backends"]):
             if time.monotonic() > end:
                 raise SystemExit("not all backends are up")
             time.sleep(0.1)
