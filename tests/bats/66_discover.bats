@@ -59,7 +59,13 @@ teardown_file() { kv_down; }
 
 setup() { MARK=$(wc -l <"$KV_GW_LOG"); }
 
-teardown() { [ -n "${BATS_TEST_COMPLETED:-}" ] || tail -n 40 "$KV_GW_LOG"; }
+teardown() {
+	[ -z "${BATS_TEST_COMPLETED:-}" ] || return 0
+	tail -n 40 "$KV_GW_LOG"
+	# where the next test begins
+	a 1 2
+	until_true 5 has 1 2 || true
+}
 
 # said PATTERN: so often since the test began
 said() { tail -n "+$((MARK + 1))" "$KV_GW_LOG" | grep -cE -- "$1"; }
@@ -152,14 +158,14 @@ ids() {
 	# one that runs on an engine that goes
 	a 1
 	until_true 5 has 1
-	from 1 curl -sSN -m 20 -o "$BATS_TEST_TMPDIR/got" "http://$KV_V4/tagged/0000000000000001?framing=sse&size=10000&piece=500&delay_us=100000" 3>&- &
+	from 1 curl -sSN -m 20 -o "$BATS_TEST_TMPDIR/got" "http://$KV_V4/tagged/0000000000000001?framing=sse&size=20000&piece=500&delay_us=100000" 3>&- &
 	traffic=$!
 	sleep 0.5
 	a 2
 	until_true 5 has 2
 	kvs -j backend list | jq -e '[.backends[] | select(.state == "draining")] | length == 1'
 	wait $traffic
-	kv_in "$KV_ID-e1" curl -sS -m 5 -o "$BATS_TEST_TMPDIR/wanted" "http://10.72.1.2:8000/tagged/0000000000000001?framing=sse&size=10000&piece=500"
+	kv_in "$KV_ID-e1" curl -sS -m 5 -o "$BATS_TEST_TMPDIR/wanted" "http://10.72.1.2:8000/tagged/0000000000000001?framing=sse&size=20000&piece=500"
 	cmp "$BATS_TEST_TMPDIR/wanted" "$BATS_TEST_TMPDIR/got"
 	a 1 2
 	until_true 5 has 1 2
@@ -306,18 +312,22 @@ watched() {
 }
 
 @test "a watched file: by the next agent too; refused for something that passes: tried again" {
-	local agent stream
+	local agent stream i
 	kvs restart
 	agent=$(agent_pid)
 	kill -KILL "$agent"
 	until_true 10 another_than "$agent"
 	until_true 5 serves
-	watched "" "watch: true"
-	until_true 5 has 1 2
+	# what it says while an agent has just crashed is seen with its next change
+	for ((i = 0; i < 5; i++)); do
+		watched "" "watch: true # $i"
+		! until_true 3 has 1 2 || break
+	done
+	has 1 2
 	# no room until a stream ends on one that has gone
 	a 1
 	until_true 5 has 1
-	from 1 curl -sSN -m 20 -o "$BATS_TEST_TMPDIR/got" "http://$KV_V4/tagged/0000000000000001?framing=sse&size=10000&piece=500&delay_us=100000" 3>&- &
+	from 1 curl -sSN -m 20 -o "$BATS_TEST_TMPDIR/got" "http://$KV_V4/tagged/0000000000000001?framing=sse&size=20000&piece=500&delay_us=100000" 3>&- &
 	stream=$!
 	sleep 0.5
 	a 2
