@@ -244,7 +244,8 @@ epoch() { kvs -j backend list | jq --arg b "$1" '.backends[] | select(.name == $
 	local replays
 	replays=$(counter told_replays)
 	told_config '{port: 5557, replay_port: 5558, weights: {cpu: 40}}' >"$BATS_TEST_TMPDIR/weights.yaml"
-	kvs apply "$BATS_TEST_TMPDIR/weights.yaml"
+	run kvs apply "$BATS_TEST_TMPDIR/weights.yaml"
+	[ "$output" = "service v4: events port 5557 -> the same, other values" ]
 	[ "$(bpftool -j map dump pinned "$KV_PIN/kv_services" | jq '.[0].formatted.value.events.weight[1]')" = 102 ]
 	sleep 2.2
 	told_state e1 complete

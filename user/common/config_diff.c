@@ -153,7 +153,13 @@ static char *format_listen(const struct kv_config_service *s, char buf[LIST_TEXT
 	return buf;
 }
 
-static char *format_events(const struct kv_service_events *e, char buf[LIST_TEXT])
+/* now: what is shown of a key that has more to it than is shown. */
+static const char *other(const char *was, const char *now)
+{
+	return strcmp(was, now) ? now : "the same, other values";
+}
+
+static void format_events(const struct kv_service_events *e, char buf[LIST_TEXT])
 {
 	if (!e->on)
 		snprintf(buf, LIST_TEXT, "off");
@@ -161,7 +167,6 @@ static char *format_events(const struct kv_service_events *e, char buf[LIST_TEXT
 		snprintf(buf, LIST_TEXT, "port %u", e->port);
 	else
 		snprintf(buf, LIST_TEXT, "bind %s", e->bind);
-	return buf;
 }
 
 static bool same_listen(const struct kv_config_service *a, const struct kv_config_service *b)
@@ -243,15 +248,15 @@ static void service_values(struct walk *w, const struct kv_config_service *was,
 	}
 	if (memcmp(&was->events, &now->events, sizeof(now->events))) {
 		change.key = "events";
-		note(w, change, "service %.63s: events %s -> %s", now->name,
-		     format_events(&was->events, a), format_events(&now->events, b));
+		format_events(&was->events, a);
+		format_events(&now->events, b);
+		note(w, change, "service %.63s: events %s -> %s", now->name, a, other(a, b));
 	}
 	if (memcmp(&was->discover, &now->discover, sizeof(now->discover))) {
 		change.key = "discover";
 		kv_discover_format(&was->discover, a, sizeof(a));
 		kv_discover_format(&now->discover, b, sizeof(b));
-		note(w, change, "service %.63s: discover %s -> %s", now->name, a,
-		     strcmp(a, b) ? b : "the same, other values");
+		note(w, change, "service %.63s: discover %s -> %s", now->name, a, other(a, b));
 	}
 }
 
