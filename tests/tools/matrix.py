@@ -105,7 +105,7 @@ def table(cells, log, f):
 
 def run(args, world):
     rows = [r for r in ROWS if (not args.row or r.name.replace(" ", "_") in args.row)]
-    world.all_up(10)
+    world.all_up(120)  # who was ejected stays so for a while
     files = world.files_before()
     start = time.monotonic()
     lag = Lag()

@@ -103,7 +103,8 @@ def config(pin, control):
     yield f"interfaces: [c1, c2, {', '.join(f'e{h}' for h in hosts)}]"
     yield "upstreams_per_backend: 128"
     yield "timeouts: {response: 6s, connect: 2s, probe: 1s}"
-    yield "health: {slow_start: 0s}"  # in the next round the failing engine has its turn at once
+    # in the next round the failing engine has its turn soon
+    yield "health: {slow_start: 0s, eject_time: 1s}"
     yield "services:"
     for r in SERVICES:
         yield f"- name: \"{r.number}\""
