@@ -181,15 +181,8 @@ KV_INLINE void kv_backend_commit(struct kv_client *c, const struct kv_tuple *cli
 		kv_drop(s, KV_CNT_drop_race);
 		return;
 	}
-	if (kv_seq_after(cack, sent)) {
-		kv_drop(s, KV_CNT_drop_unsent_ack);
+	if (kv_ack_forged(s, cack, pair->req_start, sent))
 		return;
-	}
-	/* All that was sent before the lend had been acknowledged by then (RFC 5961, section 5). */
-	if (kv_seq_before(cack, pair->req_start)) {
-		kv_drop(s, KV_CNT_drop_window);
-		return;
-	}
 	/* Said before the backend had a byte of the request: it is no answer to it. */
 	if (p->payload_len && pair->head_len && !kv_seq_after(cack, pair->req_start)) {
 		kv_backend_failed(c, s);

@@ -143,15 +143,12 @@ KV_INLINE void kv_client_step(struct kv_client *c, const struct kv_packet *p, __
 		return;
 	}
 	c->last_ns = p->now;
-	if (kv_seq_after(p->ack, pair->resp_sent) || !(p->flags & KV_ACK)) {
+	if (!(p->flags & KV_ACK)) {
 		kv_drop(s, KV_CNT_drop_unsent_ack);
 		return;
 	}
-	/* As in kv_backend_commit(). */
-	if (kv_seq_before(p->ack, pair->resp_start)) {
-		kv_drop(s, KV_CNT_drop_window);
+	if (kv_ack_forged(s, p->ack, pair->resp_start, pair->resp_sent))
 		return;
-	}
 	pair->resp_acked = kv_seq_max(pair->resp_acked, p->ack);
 	if (p->ack == pair->resp_acked)
 		pair->client_window = kv_window_bytes(p->window, pair->client_snd_wscale);

@@ -101,6 +101,19 @@ KV_INLINE void kv_drop(struct kv_step *s, enum kv_counter why)
 	s->why = why;
 }
 
+/* Drops a segment that acknowledges what its sender was never sent, from first to sent: a forged
+ * one (RFC 5961, section 5). All from before first had been acknowledged when the pair was lent. */
+KV_INLINE bool kv_ack_forged(struct kv_step *s, __u32 ack, __u32 first, __u32 sent)
+{
+	if (kv_seq_after(ack, sent))
+		kv_drop(s, KV_CNT_drop_unsent_ack);
+	else if (kv_seq_before(ack, first))
+		kv_drop(s, KV_CNT_drop_window);
+	else
+		return false;
+	return true;
+}
+
 KV_INLINE struct kv_dispatch *kv_dispatch_of(__u32 slot)
 {
 	return bpf_map_lookup_elem(&kv_dispatches, &slot);
