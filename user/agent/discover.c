@@ -13,14 +13,6 @@
 #define TRY_MS 2000		    /* a question, once; there are two tries per server */
 #define REFUSED_AGAIN (30 * SECOND) /* each try is a line of the log */
 
-static struct kv_config_service *config_service(const struct agent *agent, const char *name)
-{
-	for (__u32 i = 0; i < agent->config->n_services; i++)
-		if (!strcmp(agent->config->services[i].name, name))
-			return &agent->config->services[i];
-	return NULL;
-}
-
 static const struct discovered *discovered_of(const struct agent *agent, const char *service)
 {
 	for (__u32 i = 0; agent->discovery && i < KV_MAX_SERVICES; i++)
@@ -83,7 +75,7 @@ static void add_missing(struct discovered *d, __u64 now_ns)
 	}
 }
 
-static void remove_gone(struct discovered *d, struct kv_config_service *service)
+static void remove_gone(struct discovered *d, const struct kv_config_service *service)
 {
 	char name[KV_NAME_LEN];
 
@@ -104,7 +96,7 @@ static void remove_gone(struct discovered *d, struct kv_config_service *service)
 /* First those that come, as far as there is room, so that at no time nobody is there. */
 static void look(struct discovered *d)
 {
-	struct kv_config_service *service = config_service(d->agent, d->service);
+	const struct kv_config_service *service = kv_config_service(d->agent->config, d->service);
 	__u64 now_ns = kv_now_ns();
 
 	if (!service || d->agent->draining)
@@ -194,7 +186,7 @@ void discover_apply(struct agent *agent)
 	for (__u32 i = 0; all && i < KV_MAX_SERVICES; i++) {
 		struct discovered *d = all->of[i];
 		const struct kv_config_service *service =
-			d ? config_service(agent, d->service) : NULL;
+			d ? kv_config_service(agent->config, d->service) : NULL;
 
 		if (!service || !kv_discover_same_source(&service->discover, &d->how)) {
 			end(&all->of[i]);
@@ -290,7 +282,8 @@ int discover_keep(struct agent *agent, struct kv_config *to)
 {
 	for (__u32 i = 0; i < to->n_services; i++) {
 		struct kv_config_service *service = &to->services[i];
-		const struct kv_config_service *from = config_service(agent, service->name);
+		const struct kv_config_service *from =
+			kv_config_service(agent->config, service->name);
 
 		if (!kv_discovers(&service->discover) || !from)
 			continue;

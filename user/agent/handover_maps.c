@@ -63,9 +63,9 @@ static bool is_counters(const char *name)
 }
 
 /* No request depends on them. */
-static bool may_be_new(const char *name)
+static bool is_recording(const char *name)
 {
-	return is_counters(name) || !strncmp(name, "kv_record", strlen("kv_record"));
+	return !strncmp(name, "kv_record", strlen("kv_record"));
 }
 
 static bool fits(const struct bpf_map *map, int fd)
@@ -87,7 +87,7 @@ static int take_one(struct bpf_map *map, const char *dir, bool reuse)
 	int fd = open_pin(dir, name), ret = 0;
 
 	if (fd >= 0 && !fits(map, fd)) {
-		if (!may_be_new(name)) {
+		if (!is_counters(name) && !is_recording(name)) {
 			kv_info("%s/%s: laid out otherwise: not taken over", dir, name);
 			ret = -EPROTO;
 		} else {
@@ -97,7 +97,7 @@ static int take_one(struct bpf_map *map, const char *dir, bool reuse)
 			ret = -ENOENT;
 		}
 	} else if (fd < 0) {
-		ret = may_be_new(name) && !is_counters(name) ? -ENOENT : -EPROTO;
+		ret = is_recording(name) ? -ENOENT : -EPROTO;
 	}
 	/* libbpf makes a descriptor of its own */
 	if (!ret && reuse)
