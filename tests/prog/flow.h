@@ -327,4 +327,15 @@ static inline void check_bypasses(const char *file, int line, int i)
 		EVENT(kind, SLOT(i), &flow.c.key);                                                 \
 	} while (0)
 
+/* kv_agent_call, about the first upstream's dispatch. */
+static inline void agent_call(__u32 op)
+{
+	LIBBPF_OPTS(bpf_test_run_opts, opts);
+
+	gw.call->op = op;
+	gw.call->slot = SLOT(0);
+	NEED(!bpf_prog_test_run_opts(bpf_program__fd(gw.skel->progs.kv_agent_call), &opts));
+	CHECK_EQ(opts.retval, 0);
+}
+
 #endif /* KVSTEER_TESTS_FLOW_H */

@@ -22,17 +22,23 @@ static void check_ignored(const char *file, int line, const struct packet *p,
 
 #define IGNORED(p) check_ignored(__FILE__, __LINE__, p, &before.pair)
 
+/* A lent client in the middle of its response. */
+static struct kv_client answering(void)
+{
+	flow_begin();
+	BEGIN(0);
+	BACKEND_SAYS(0, HEAD "body", LEN(HEAD) + 4);
+	gw_rise((__u64[KV_CNT_MAX]){});
+	return client_entry();
+}
+
 static void test_off_window(void)
 {
 	static const __u32 off[] = {FAR, -FAR, 2 * FAR};
 	struct kv_client before;
 	struct packet p;
 
-	flow_begin();
-	BEGIN(0);
-	BACKEND_SAYS(0, HEAD "body", LEN(HEAD) + 4);
-	before = client_entry();
-	gw_rise((__u64[KV_CNT_MAX]){});
+	before = answering();
 	for (int i = 0; i < 3; i++) {
 		/* acknowledges what the client has not got, and would end its retransmission */
 		p = segment(&flow.c, 0, NULL, 0);
@@ -89,11 +95,7 @@ static void test_old_acks(void)
 	struct kv_client before, c;
 	struct packet p[4];
 
-	flow_begin();
-	BEGIN(0);
-	BACKEND_SAYS(0, HEAD "body", LEN(HEAD) + 4);
-	before = client_entry();
-	gw_rise((__u64[KV_CNT_MAX]){});
+	before = answering();
 	for (int far = 0; far < 2; far++) {
 		p[0] = segment(&flow.u[0], PSH, "x", 1);
 		p[1] = segment(&flow.u[0], FIN, NULL, 0);
@@ -121,11 +123,7 @@ static void test_old_fin(void)
 	struct kv_client before;
 	struct packet p;
 
-	flow_begin();
-	BEGIN(0);
-	BACKEND_SAYS(0, HEAD "body", LEN(HEAD) + 4);
-	before = client_entry();
-	gw_rise((__u64[KV_CNT_MAX]){});
+	before = answering();
 	for (__u32 back = 1; back <= 4096; back *= 16) {
 		p = segment(&flow.c, FIN, NULL, 0);
 		p.seq -= back;

@@ -73,14 +73,6 @@ static void check_prompt(const struct kv_dispatch *d, bool charged)
 	CHECK(d->at_ns <= kv_now_ns() && d->at_ns + 60 * SECOND > kv_now_ns());
 }
 
-static void call(__u32 op)
-{
-	LIBBPF_OPTS(bpf_test_run_opts, opts);
-
-	gw.call->op = op;
-	NEED(!bpf_prog_test_run_opts(bpf_program__fd(gw.skel->progs.kv_agent_call), &opts));
-}
-
 static void decide(void)
 {
 	memset(gw.call, 0, sizeof(*gw.call));
@@ -91,7 +83,7 @@ static void decide(void)
 		.n_rungs = 2,
 		.rungs = {{.hash = 0xabc, .depth = 100}, {.hash = 0xdef, .depth = 200}},
 	};
-	call(KV_CALL_DECIDE);
+	agent_call(KV_CALL_DECIDE);
 }
 
 static void test_express(void)
@@ -118,16 +110,14 @@ static void test_agent(void)
 	record_begin(SERVICE);
 	decide();
 	CHECK_EQ(gw.call->choice.backend, BACKEND);
-	call(KV_CALL_UNDO);
+	agent_call(KV_CALL_UNDO);
 	decide();
 	gw.dispatches[SLOT(0)] = gw.call->dispatch;
-	gw.call->slot = SLOT(0);
-	call(KV_CALL_SETTLE_ANSWERED);
-	call(KV_CALL_SETTLE_FINISHED);
+	agent_call(KV_CALL_SETTLE_ANSWERED);
+	agent_call(KV_CALL_SETTLE_FINISHED);
 	decide();
 	gw.dispatches[SLOT(0)] = gw.call->dispatch;
-	gw.call->slot = SLOT(0);
-	call(KV_CALL_SETTLE_FAILED);
+	agent_call(KV_CALL_SETTLE_FAILED);
 	CHECK_EQ(heard(), 5);
 	for (int i = 0; i < 5; i++)
 		check_prompt(&rec.heard[i], i != 1 && i != 4);

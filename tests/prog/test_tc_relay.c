@@ -5,16 +5,6 @@
 #define HEAD100 "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n"
 #define TEN "0123456789"
 
-static void call(__u32 op)
-{
-	LIBBPF_OPTS(bpf_test_run_opts, opts);
-
-	gw.call->op = op;
-	gw.call->slot = SLOT(0);
-	NEED(!bpf_prog_test_run_opts(bpf_program__fd(gw.skel->progs.kv_agent_call), &opts));
-	CHECK_EQ(opts.retval, 0);
-}
-
 /* These bytes really pass from one end to the other. */
 static void pass(int from, int to, const void *data, __u32 len)
 {
@@ -34,7 +24,7 @@ static void decide(void)
 		.n_rungs = 1,
 		.rungs = {{.hash = 0x123, .depth = 200}},
 	};
-	call(KV_CALL_DECIDE);
+	agent_call(KV_CALL_DECIDE);
 	CHECK_EQ(gw.call->choice.backend, BACKEND);
 }
 
@@ -252,11 +242,11 @@ static void test_relayed_whole(void)
 	comes_home(TEN, 10);
 	CHECK_EQ(client_entry().state, KV_CLIENT_AGENT);
 	LOAD(1, 300);
-	call(KV_CALL_SETTLE_ANSWERED);
+	agent_call(KV_CALL_SETTLE_ANSWERED);
 	LOAD(1, 0);
-	call(KV_CALL_SETTLE_FINISHED);
+	agent_call(KV_CALL_SETTLE_FINISHED);
 	LOAD(0, 0);
-	call(KV_CALL_SETTLE_FAILED);
+	agent_call(KV_CALL_SETTLE_FAILED);
 	LOAD(0, 0);
 	COUNTED();
 }
@@ -274,12 +264,12 @@ static void test_taken_back(void)
 		CHECK(!bpf_map_lookup_elem(bpf_map__fd(gw.skel->maps.kv_prefixes), &hash, &prefix));
 		CHECK(prefix.holder[0]);
 		gw.dispatches[SLOT(0)] = gw.call->dispatch;
-		call(k == 0   ? KV_CALL_UNDO
-		     : k == 1 ? KV_CALL_SETTLE_FAILED
-			      : KV_CALL_SETTLE_REFUSED);
+		agent_call(k == 0   ? KV_CALL_UNDO
+			   : k == 1 ? KV_CALL_SETTLE_FAILED
+				    : KV_CALL_SETTLE_REFUSED);
 		/* One that is refused is over when its response is. */
 		LOAD(k == 2, 0);
-		call(KV_CALL_SETTLE_FINISHED);
+		agent_call(KV_CALL_SETTLE_FINISHED);
 		CHECK(!bpf_map_lookup_elem(bpf_map__fd(gw.skel->maps.kv_prefixes), &hash, &prefix));
 		CHECK(!prefix.holder[0]);
 		COUNTED(N(decisions, 1), N(prefix_inserted, 1), N(unlearned, 1));
@@ -289,7 +279,7 @@ static void test_taken_back(void)
 	memset(gw.call, 0, sizeof(*gw.call));
 	gw.call->dispatch.query.service = SERVICE;
 	gw.call->dispatch.query.exclude = KV_NONE;
-	call(KV_CALL_DECIDE);
+	agent_call(KV_CALL_DECIDE);
 	CHECK_EQ(gw.call->choice.backend, KV_NONE);
 	LOAD(0, 0);
 	COUNTED();
