@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-2-Clause
+# bats file_tags=timed
 # KV events of the emulated engine, in every engine's form, followed from socket to key.
 
 # Loopback of a network namespace of this file's own: all ports are free.

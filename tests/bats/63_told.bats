@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-2-Clause
+# bats file_tags=timed
 # What engines tell of their caches: into the kernel's prefixes, and from there into decisions.
 
 load lib

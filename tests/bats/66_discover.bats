@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-2-Clause
+# bats file_tags=timed
 # Engines that come and go: by a DNS name, and by a file that is watched (docs/following.md).
 
 load lib

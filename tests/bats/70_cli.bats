@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-2-Clause
+# bats file_tags=timed
 # kvsteer: every verb as text and as JSON, with the agent up and down.
 
 load lib

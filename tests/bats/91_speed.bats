@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-2-Clause
-# bats file_tags=alone
+# bats file_tags=alone,timed
 # The speed of kvsteer and of plain forwarding through the same impairment, 1 % lost.
 
 load lib

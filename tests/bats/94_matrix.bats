@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-2-Clause
+# bats file_tags=timed
 # Ends and failures: each fault × plain and streamed × both lanes × what the client does. What client
 # and engine see, and that nothing is left. The table is shown, and is in .output/matrix.txt.
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-2-Clause
+# bats file_tags=timed
 # Time: silence of any length between living peers, peers that vanish, idle connections that engines
 # close, backends that come and go, clocks that jump. KV_SOAK=1: the long form, with default settings.
 

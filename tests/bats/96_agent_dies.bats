@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-2-Clause
+# bats file_tags=timed
 # The agent dies, is restarted, is replaced by another program: no lent stream breaks, the express
 # lane goes on, and the next agent has maps, sockets and listeners. KV_SOAK=1: more often, for longer.
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-2-Clause
+# bats file_tags=timed
 # Limits, each reached: counted, told, nothing corrupted, and over when the shortage is over.
 
 load lib

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: BSD-2-Clause
-# bats file_tags=alone
+# bats file_tags=alone,timed
 # Load: thousands of slow clients, and bodies that take long to hash, beside normal traffic: its latency,
 # and memory. KV_SOAK=1: windows of 10 s.
 
