@@ -179,8 +179,9 @@ static void raise_open_files(struct agent *agent)
 	files = limit.rlim_cur;
 	if (clients + upstreams <= files)
 		return;
-	kv_warn("open files: the limit of %llu is below the %llu of limits.clients and all "
-		"upstreams: raise it (ulimit -Hn, LimitNOFILE=) or lower limits.clients",
+	kv_warn("open files: the limit of %llu is below the %llu of limits.clients, all "
+		"upstreams and what follows engines: raise it (ulimit -Hn, LimitNOFILE=) or lower "
+		"limits.clients",
 		(unsigned long long)files, (unsigned long long)(clients + upstreams));
 	agent->file_clients = upstreams < files / 2 ? files - upstreams : files / 2;
 }
