@@ -173,8 +173,9 @@ $(OUT)/fuzz/%.o: %.c
 $(OUT)/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(FUZZ_O)
 	$(call msg,FUZZ,$@)
 	$(Q)$(CLANG) $(FUZZFLAGS) -fsanitize=fuzzer -MF $@.d -MT $@ $< $(FUZZ_O) $(FUZZ_WITH) -o $@ $(LDLIBS)
-$(OUT)/fuzz/fuzz_events: FUZZ_WITH := $(filter-out user/events/follow% user/events/frames%,$(call srcs,user/events))
-$(OUT)/fuzz/fuzz_events: $(call srcs,user/events)
+$(OUT)/fuzz/fuzz_events $(OUT)/fuzz/fuzz_polled: \
+	FUZZ_WITH := $(filter-out user/events/follow% user/events/frames%,$(call srcs,user/events))
+$(OUT)/fuzz/fuzz_events $(OUT)/fuzz/fuzz_polled: $(call srcs,user/events)
 
 ## demo: the main job on a real trace: clients, gateway and engines in namespaces (root)
 demo:

@@ -41,7 +41,7 @@ parsers=(
 	"clients, engines:TCP options, sequence numbers:seq.h"
 	"engines:responses, chunks:framing.h framing_machine.h framing_state.h"
 	"engines:metrics pages:user/engines/prom.c user/engines/metrics.c"
-	"engines:KV events:user/events/decode*.c user/events/unpack.h user/events/names.c user/events/sequence.c"
+	"engines:KV events:user/events/decode*.c user/events/unpack.h user/events/names.c user/events/sequence.c user/events/cut.c"
 	"DNS servers:answers:user/engines/dns_answer.c"
 	"administrator:configuration:user/common/config*.c user/common/addr.c"
 )

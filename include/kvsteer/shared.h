@@ -152,9 +152,10 @@ struct kv_service_events {
 	__u32 block;	     /* tokens; 0: the engine's own */
 	__u16 weight[KV_TIER_COUNT]; /* of KV_TIER_WHOLE: what is told to be there counts so much */
 	char model[KV_MODEL_LEN];    /* as requests name it; empty: asked of the engine */
-	char bind[KV_ENDPOINT_LEN];  /* engines connect to it */
+	char bind[KV_ENDPOINT_LEN];  /* engines connect to it; with poll: their path of events */
 	char topic[KV_ENDPOINT_LEN]; /* prefix of the topics that are theirs */
-	__u32 zero;
+	__u16 poll;		     /* they are asked for them by HTTP */
+	__u16 zero;
 };
 
 #define KV_DNS_NAME_LEN 256

@@ -234,12 +234,22 @@ static const struct {
 	 "1000000000"},
 	{SERVICE "  events: {ports: 1}\n", "f:4: services[0].events: unknown key \"ports\": "
 					   "expected one of model, port, replay_port, "
-					   "bind, topic, ranks, first, block, lora, weights"},
-	{SERVICE "  events: {}\n", "f:4: services[0].events: expected either port (engines publish "
-				   "there) or bind (engines connect to it)"},
+					   "bind, poll, topic, ranks, first, block, lora, weights"},
+	{SERVICE "  events: {}\n",
+	 "f:4: services[0].events: expected one of port (engines publish there), bind "
+	 "(engines connect to it) and poll (engines are asked)"},
+	{SERVICE "  events: {poll: /x, bind: \"*:5557\"}\n",
+	 "f:4: services[0].events: expected one of port (engines publish there), bind (engines "
+	 "connect to it) and poll (engines are asked)"},
+	{SERVICE "  events: {poll: x}\n",
+	 "f:4: services[0].events.poll: found \"x\": expected a path that begins with /, up to 95 "
+	 "characters without spaces and #"},
 	{SERVICE "  events: {port: 5557, bind: \"*:5557\"}\n",
-	 "f:4: services[0].events: expected either port (engines publish there) or bind (engines "
-	 "connect to it)"},
+	 "f:4: services[0].events: expected one of port (engines publish there), bind (engines "
+	 "connect to it) and poll (engines are asked)"},
+	{SERVICE "  events: {port: 1, poll: /x}\n",
+	 "f:4: services[0].events: expected one of port (engines publish there), bind (engines "
+	 "connect to it) and poll (engines are asked)"},
 	{SERVICE "  events: {bind: \"*:5557\", ranks: 2}\n",
 	 "f:4: services[0].events.ranks: with bind all of an engine's ranks are one: expected 1"},
 	{SERVICE "  events: {port: 65500, ranks: 64}\n",
@@ -350,7 +360,10 @@ static const char full[] =
 	"- name: second\n"
 	"  listen: [127.0.0.1:9000]\n"
 	"  events: {bind: \"[fd00::1]:5557\"}\n"
-	"  discover: {dns: llm.test, port: 8000, srv: false, min_ttl: 10min}\n";
+	"  discover: {dns: llm.test, port: 8000, srv: false, min_ttl: 10min}\n"
+	"- name: third\n"
+	"  listen: [127.0.0.1:9001]\n"
+	"  events: {poll: /kv_cache_events, ranks: 2}\n";
 
 static void full_file(void)
 {
@@ -399,7 +412,7 @@ static void full_file(void)
 	CHECK_EQ(c->health.eject_time, 1000);
 	CHECK_EQ(c->health.slow_start, 0);
 	CHECK_EQ(c->health.trial_successes, 9);
-	CHECK_EQ(c->n_services, 2);
+	CHECK_EQ(c->n_services, 3);
 	CHECK(kv_config_service(c, "chat") == &c->services[0]);
 	CHECK(!kv_config_service(c, "other"));
 	CHECK_EQ(c->services[0].policy, KV_POLICY_ROUND_ROBIN);
@@ -433,6 +446,9 @@ static void full_file(void)
 	CHECK_EQ(c->services[0].backends[0].events_port, 9);
 	CHECK_EQ(c->services[0].backends[0].replay_port, 0);
 	CHECK_STR(c->services[1].events.bind, "tcp://[fd00::1]:5557");
+	CHECK(!c->services[1].events.poll && c->services[2].events.poll);
+	CHECK_STR(c->services[2].events.bind, "/kv_cache_events");
+	CHECK_EQ(c->services[2].events.port, 0);
 	CHECK_STR(c->services[0].discover.name, "_llm._tcp.x-1.test.");
 	CHECK_STR(c->services[0].discover.servers, "10.0.0.53:53,[fd00::53]:5353");
 	CHECK_EQ(c->services[0].discover.port, 0);

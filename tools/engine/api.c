@@ -116,6 +116,7 @@ static const struct {
 	{"/tokenize", "POST", tokenize_request, 0},
 	{"/detokenize", "POST", detokenize_request, 0},
 	{"/reset_prefix_cache", "POST", reset_cache, 0},
+	{"/kv_cache_events", "POST", events_polled, 0},
 	{"/echo", "POST", echo, 0},
 };
 

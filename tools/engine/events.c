@@ -23,6 +23,7 @@ struct events_faults {
 struct events {
 	struct events_config config;
 	void *pub, *router;
+	struct events_queue *queue; /* form polled: in place of these */
 	struct event timer;
 	uint64_t seq; /* of the next batch */
 	uint64_t kept_from;
@@ -33,7 +34,7 @@ struct events {
 	uint64_t sent, replays;
 };
 
-static const char *const forms[] = {"map", "array", "sglang", "trtllm", "sim"};
+static const char *const forms[] = {"map", "array", "sglang", "trtllm", "sim", "polled"};
 
 static bool one_of(yyjson_val *v, const char *const *names, int n, int *ret)
 {
@@ -65,10 +66,9 @@ int events_config(const char *json, size_t n, struct events_config *ret, const c
 		   "dp_rank is wrong";
 	ok = yyjson_is_obj(root) &&
 	     text_of(yyjson_obj_get(root, "endpoint"), ret->endpoint, sizeof(ret->endpoint)) &&
-	     ret->endpoint[0] &&
 	     text_of(yyjson_obj_get(root, "replay_endpoint"), ret->replay, sizeof(ret->replay)) &&
 	     text_of(yyjson_obj_get(root, "topic"), ret->topic, sizeof(ret->topic)) &&
-	     one_of(yyjson_obj_get(root, "form"), forms, 5, &form) &&
+	     one_of(yyjson_obj_get(root, "form"), forms, 6, &form) &&
 	     one_of(yyjson_obj_get(root, "replay"), layouts, 2, &layout) &&
 	     one_of(yyjson_obj_get(root, "hashes"), hashes, 2, &hash);
 	ret->form = form;
@@ -78,7 +78,7 @@ int events_config(const char *json, size_t n, struct events_config *ret, const c
 	ret->rank = yyjson_get_uint(yyjson_obj_get(root, "dp_rank"));
 	ret->first = form == EVENTS_SIM;
 	yyjson_doc_free(doc);
-	return ok && ret->keep ? 0 : -1;
+	return ok && ret->keep && (*ret->endpoint || form == EVENTS_POLLED) ? 0 : -1;
 }
 
 /* vLLM's rule. */
@@ -157,6 +157,13 @@ int events_start(struct engine *e, const struct events_config *config, const cha
 	if (!ev || !zmq)
 		return -1;
 	ev->config = *config;
+	if (config->form == EVENTS_POLLED) {
+		ev->queue = events_queue_new(config->keep, config->rank);
+		events_queue_restart(ev->queue, e->opt->blocks);
+		cache_watch(e->cache, evicted, ev);
+		e->events = ev;
+		return 0;
+	}
 	ev->seq = ev->kept_from = config->first;
 	ev->kept = calloc(config->keep, sizeof(*ev->kept));
 	ev->pub = zmq_socket(zmq, ZMQ_PUB);
@@ -195,9 +202,26 @@ static void publish(struct events *ev, const void *payload, size_t n)
 	ev->sent++;
 }
 
+/* Both faults come to the same: there is no replay. */
+static void batch_queued(struct events *ev, const struct events_batch *batch)
+{
+	bool lost = ev->faults.skip || ev->faults.lose;
+
+	ev->faults.skip -= ev->faults.skip > 0;
+	ev->faults.lose -= ev->faults.lose > 0;
+	ev->sent += events_queue_add(ev->queue, batch, lost);
+	ev->seq = events_queue_next(ev->queue);
+}
+
 static void batch_out(struct events *ev, const struct events_batch *batch)
 {
-	msgpack_sbuffer *b = &ev->kept[ev->seq % ev->config.keep];
+	msgpack_sbuffer *b;
+
+	if (ev->queue) {
+		batch_queued(ev, batch);
+		return;
+	}
+	b = &ev->kept[ev->seq % ev->config.keep];
 
 	ev->seq++;
 	if (ev->seq - ev->kept_from > ev->config.keep)
@@ -241,7 +265,7 @@ void events_cleared(struct engine *e)
 
 static void huge(struct events *ev, size_t n)
 {
-	char *bytes = calloc(1, n);
+	char *bytes = ev->queue ? NULL : calloc(1, n);
 
 	if (!bytes)
 		return;
@@ -272,11 +296,15 @@ static int set_faults(struct engine *e, struct slice body)
 			ev->faults.garbage = yyjson_get_uint(val);
 		else if (!strcmp(name, "huge"))
 			huge(ev, yyjson_get_uint(val));
-		else if (!strcmp(name, "forget"))
+		else if (!strcmp(name, "forget")) {
 			ev->kept_from = ev->seq;
-		else if (!strcmp(name, "restart")) {
+			if (ev->queue)
+				events_queue_forget(ev->queue);
+		} else if (!strcmp(name, "restart")) {
 			cache_clear(e->cache);
 			ev->seq = ev->kept_from = ev->config.first;
+			if (ev->queue)
+				events_queue_restart(ev->queue, e->opt->blocks);
 		} else
 			err = -1;
 	}
@@ -302,6 +330,27 @@ void events_request(struct conn *c, struct engine *e)
 		   "\"replays\":%llu}\n",
 		   e->name, (unsigned long long)ev->seq, (unsigned long long)ev->kept_from,
 		   (unsigned long long)ev->sent, (unsigned long long)ev->replays);
+	conn_answer(c, 200, "application/json", buf_head(&b), b.len);
+	buf_free(&b);
+}
+
+/* trtllm-serve waits for events, up to 2 s, when it has none; this one answers at once. */
+void events_polled(struct conn *c)
+{
+	struct events *ev = c->engine->events;
+	struct buf b = {0};
+
+	if (!ev || !ev->queue) {
+		conn_error(c, 404, "events are not asked for here");
+		return;
+	}
+	if (ev->faults.garbage) {
+		ev->faults.garbage--;
+		buf_str(&b, "[{\"event_id\": \"\xff\", [}, 7]");
+	} else {
+		events_queue_take(ev->queue, &b);
+	}
+	ev->replays++;
 	conn_answer(c, 200, "application/json", buf_head(&b), b.len);
 	buf_free(&b);
 }

@@ -10,6 +10,7 @@
 struct engine;
 struct conn;
 struct answer;
+struct buf;
 
 enum events_form {
 	EVENTS_MAP,    /* vLLM from 0.24 on */
@@ -17,6 +18,7 @@ enum events_form {
 	EVENTS_SGLANG, /* arrays, signed hashes, metadata as a map */
 	EVENTS_TRTLLM, /* Dynamo's relay: maps, signed hashes, no medium */
 	EVENTS_SIM,    /* llm-d-inference-sim: short arrays, parent 0, numbers from 1 */
+	EVENTS_POLLED, /* trtllm-serve: JSON, for who asks; nothing is published */
 };
 
 struct events_config {
@@ -38,8 +40,8 @@ struct events_change {
 	const char *lora, *salt; /* NULL: none */
 };
 
-/* NAME=JSON: endpoint, replay_endpoint, topic, form (map, array, sglang, trtllm, sim), replay (old,
- * new), hashes (int, bytes), buffer_steps, dp_rank. 0 or -1 with what is wrong. */
+/* NAME=JSON: endpoint, replay_endpoint, topic, form (map, array, sglang, trtllm, sim, polled),
+ * replay (old, new), hashes (int, bytes), buffer_steps, dp_rank. 0 or -1 with what is wrong. */
 int events_config(const char *json, size_t n, struct events_config *ret, const char **ret_why);
 int events_start(struct engine *e, const struct events_config *config, const char **ret_why);
 
@@ -50,6 +52,9 @@ void events_cleared(struct engine *e);
 /* GET and POST /events[?engine=NAME]: counts, and faults. */
 void events_request(struct conn *c, struct engine *e);
 
+/* POST /kv_cache_events of form polled */
+void events_polled(struct conn *c);
+
 /* events_pack.c */
 struct events_batch {
 	const uint64_t *removed;
@@ -59,5 +64,20 @@ struct events_batch {
 };
 void events_pack(msgpack_sbuffer *out, const struct events_config *config,
 		 const struct events_batch *batch);
+/* The run of new blocks at or behind *at. */
+bool events_next_run(const struct events_change *c, uint32_t *at, uint32_t *ret_n);
+
+/* events_json.c: what form polled has in its queue */
+struct events_queue;
+/* most: events; older ones are lost. */
+struct events_queue *events_queue_new(uint32_t most, uint32_t rank);
+/* Begins with nothing but word of the cache. */
+void events_queue_restart(struct events_queue *q, uint32_t blocks);
+/* lost: they get their numbers and are gone. How many there were. */
+uint32_t events_queue_add(struct events_queue *q, const struct events_batch *batch, bool lost);
+uint64_t events_queue_next(const struct events_queue *q);
+void events_queue_forget(struct events_queue *q);
+/* All of it, as an answer; it is empty then. */
+void events_queue_take(struct events_queue *q, struct buf *ret);
 
 #endif

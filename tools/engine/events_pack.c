@@ -144,8 +144,7 @@ static void stored(struct pack *p, const struct events_change *c, uint32_t from,
 	extra_keys(p, c, from, n);
 }
 
-/* The run of new blocks at or behind *at. */
-static bool next_run(const struct events_change *c, uint32_t *at, uint32_t *ret_n)
+bool events_next_run(const struct events_change *c, uint32_t *at, uint32_t *ret_n)
 {
 	while (*at < c->n && !c->fresh[*at])
 		(*at)++;
@@ -162,7 +161,7 @@ void events_pack(msgpack_sbuffer *out, const struct events_config *config,
 	uint32_t events = (batch->n_removed > 0) + batch->cleared, at, n;
 	struct timespec now;
 
-	for (at = 0; batch->stored && next_run(batch->stored, &at, &n); at += n)
+	for (at = 0; batch->stored && events_next_run(batch->stored, &at, &n); at += n)
 		events++;
 	msgpack_packer_init(&p.pk, out, msgpack_sbuffer_write);
 	msgpack_pack_array(&p.pk, config->form == EVENTS_SIM ? 2 : 3);
@@ -173,7 +172,7 @@ void events_pack(msgpack_sbuffer *out, const struct events_config *config,
 		begin(&p, 1, "AllBlocksCleared");
 	if (batch->n_removed)
 		removed(&p, batch->removed, batch->n_removed);
-	for (at = 0; batch->stored && next_run(batch->stored, &at, &n); at += n)
+	for (at = 0; batch->stored && events_next_run(batch->stored, &at, &n); at += n)
 		stored(&p, batch->stored, at, n);
 	if (config->form != EVENTS_SIM)
 		msgpack_pack_uint32(&p.pk, config->rank);

@@ -37,7 +37,9 @@ static const char usage[] =
 	"  --fault NAME=JSON    a fault from the start (see POST /fault)\n"
 	"  --kv-events NAME=JSON\n"
 	"                       publishes KV events: endpoint, replay_endpoint, topic, form (map,\n"
-	"                       array, sglang, trtllm, sim), replay (new, old), hashes (int,\n"
+	"                       array, sglang, trtllm, sim, polled: none published, POST\n"
+	"                       /kv_cache_events answers with them), replay (new, old), hashes "
+	"(int,\n"
 	"                       bytes), buffer_steps, dp_rank; faults on them: POST /events\n"
 	"  --control ADDR:PORT  answers /fault?engine=NAME and /events?engine=NAME only\n"
 	"Prints \"ready\" when all listen.\n";

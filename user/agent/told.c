@@ -27,26 +27,36 @@ static void source_name(const struct told_backend *b, __u32 rank, char name[TOLD
 		snprintf(name, TOLD_SOURCE_LEN, "%s", b->name);
 }
 
-static void endpoint(const struct told_way *way, __u16 port, __u32 rank, char text[KV_ENDPOINT_LEN])
+/* Of an engine that is asked, all ranks have one. */
+static void endpoint(const struct told_way *way, __u16 port, __u32 rank,
+		     char text[TOLD_ENDPOINT_LEN])
 {
 	struct kv_addr at = way->address;
 	char address[KV_ADDR_TEXT];
 
+	if (way->events.poll) {
+		snprintf(text, TOLD_ENDPOINT_LEN, "http://%s%s",
+			 kv_addr_format(&at, address, sizeof(address)), way->events.bind);
+		return;
+	}
 	at.port = htons(port + rank);
-	snprintf(text, KV_ENDPOINT_LEN, "tcp://%s", kv_addr_format(&at, address, sizeof(address)));
+	snprintf(text, TOLD_ENDPOINT_LEN, "tcp://%s",
+		 kv_addr_format(&at, address, sizeof(address)));
 }
 
 static int add_source(struct told *t, __u32 id, __u32 rank, const char *model)
 {
 	struct told_backend *b = &t->backends[id];
 	const struct told_way *way = &b->way;
-	char name[TOLD_SOURCE_LEN], from[KV_ENDPOINT_LEN], replay[KV_ENDPOINT_LEN];
+	char name[TOLD_SOURCE_LEN], from[TOLD_ENDPOINT_LEN], replay[TOLD_ENDPOINT_LEN];
+	bool bind = !way->port && !way->events.poll;
 	char pod[KV_ADDR_TEXT];
 	struct kv_follow_source source = {
 		.name = name,
-		.endpoint = way->port ? from : way->events.bind,
-		.bind = !way->port,
-		.pod = way->port ? NULL : kv_addr_format(&way->address, pod, sizeof(pod)),
+		.endpoint = bind ? way->events.bind : from,
+		.bind = bind,
+		.polled = way->events.poll,
+		.pod = bind ? kv_addr_format(&way->address, pod, sizeof(pod)) : NULL,
 		.topic = *way->events.topic ? way->events.topic : NULL,
 		.replay = way->replay_port ? replay : NULL,
 		.first = way->events.first,
@@ -63,10 +73,20 @@ static int add_source(struct told *t, __u32 id, __u32 rank, const char *model)
 	return kv_follow_add(t->follow, &source);
 }
 
+/* Once its sources are there. */
+static int poll(struct told *t, struct told_backend *b)
+{
+	char from[TOLD_ENDPOINT_LEN];
+
+	endpoint(&b->way, 0, 0, from);
+	return told_poll_start(t, b, from);
+}
+
 static void remove_sources(struct told *t, struct told_backend *b, __u32 ranks)
 {
 	char name[TOLD_SOURCE_LEN];
 
+	told_poll_stop(b);
 	for (__u32 rank = 0; t->follow && rank < ranks; rank++) {
 		source_name(b, rank, name);
 		kv_follow_remove(t->follow, name);
@@ -160,6 +180,8 @@ static void begin(struct told *t, __u32 id)
 		kv_write_once(backend->told, KV_TOLD_UNSURE);
 	for (; !err && rank < b->way.events.ranks; rank++)
 		err = add_source(t, id, rank, model);
+	if (!err && b->way.events.poll)
+		err = poll(t, b);
 	b->on = true;
 	b->lost = false;
 	b->connected_ns = kv_now_ns();
@@ -302,8 +324,10 @@ static bool wanted(const struct agent *agent, __u32 id, struct told_way *ret)
 	ret->events = service->events;
 	/* The kernel reads these where they are. */
 	memset(ret->events.weight, 0, sizeof(ret->events.weight));
-	ret->port = backend->events_port ?: service->events.port;
-	ret->replay_port = backend->replay_port ?: service->events.replay_port;
+	if (!service->events.poll) {
+		ret->port = backend->events_port ?: service->events.port;
+		ret->replay_port = backend->replay_port ?: service->events.replay_port;
+	}
 	memcpy(ret->address.addr, backend->addr, sizeof(backend->addr));
 	ret->address.port = backend->port;
 	return true;
@@ -399,6 +423,7 @@ void told_close(struct agent *agent)
 		return;
 	kv_timer_close(&t->second);
 	for (__u32 id = 0; id < agent->dp.max_backends; id++) {
+		told_poll_stop(&t->backends[id]);
 		told_model_forget(&t->backends[id]);
 		free(t->backends[id].counted);
 	}

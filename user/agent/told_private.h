@@ -11,6 +11,9 @@
 #include "events/tie.h"
 
 #define TOLD_SOURCE_LEN (KV_NAME_LEN + 16) /* of a source's name: BACKEND/RANK */
+#define TOLD_ENDPOINT_LEN (KV_ENDPOINT_LEN + KV_ADDR_TEXT + 8)
+
+struct told_poll;
 
 /* How a backend's engine is followed. */
 struct told_way {
@@ -30,6 +33,7 @@ struct told_backend {
 	__u32 epoch;	    /* the backend's, as seen last … */
 	__u64 epoch_ns;	    /* … since when */
 	struct kv_follow_stats *counted; /* by rank: what is in the counters already */
+	struct told_poll *poll;
 	/* told_model.c */
 	struct fetch *fetch;
 	char *answer;
@@ -82,6 +86,10 @@ void told_sink_retell(struct told_sink *s, __u32 backend);
 void told_sink_tie(struct told_sink *s, struct told_ties *ties);
 /* What has been told until now counts as learned. */
 void told_sink_void(struct kv_backend *backend);
+
+/* told_poll.c: asks that backend's engine for its events, at that endpoint of the follower. */
+int told_poll_start(struct told *t, struct told_backend *b, const char *endpoint);
+void told_poll_stop(struct told_backend *b);
 
 /* told_model.c: NULL as long as it is not known; then it is being asked for. */
 const char *told_model(struct told *t, __u32 id);

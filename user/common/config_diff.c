@@ -166,7 +166,7 @@ static void format_events(const struct kv_service_events *e, char buf[LIST_TEXT]
 	else if (e->port)
 		snprintf(buf, LIST_TEXT, "port %u", e->port);
 	else
-		snprintf(buf, LIST_TEXT, "bind %s", e->bind);
+		snprintf(buf, LIST_TEXT, "%s %s", e->poll ? "poll" : "bind", e->bind);
 }
 
 static bool same_listen(const struct kv_config_service *a, const struct kv_config_service *b)

@@ -6,6 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#define EITHER                                                                                     \
+	"expected one of port (engines publish there), bind (engines connect to it) and poll "     \
+	"(engines are asked)"
+
 int config_read_port(struct reader *r, const char *key, const char *text, __u16 *port)
 {
 	__u64 number = *port;
@@ -51,6 +55,20 @@ static int read_bind(struct reader *r, const char *text, struct kv_service_event
 	return 0;
 }
 
+/* Where engines are asked for them. */
+static int read_poll(struct reader *r, const char *text, struct kv_service_events *events)
+{
+	if (!text)
+		return 0;
+	if (*events->bind)
+		return kv_config_refuse(r->tree, r->scope, EITHER);
+	if (!config_path_ok(text, sizeof(events->bind)))
+		return config_bad_value(r, "poll", text);
+	events->poll = true;
+	strcpy(events->bind, text);
+	return 0;
+}
+
 static int read_weights(struct reader *r, const struct kv_raw_weights *raw, __u32 index,
 			__u16 *weight)
 {
@@ -82,6 +100,7 @@ int config_read_events(struct reader *r, const struct kv_raw_events *raw, __u32 
 		?: config_read_port(r, "port", raw->port, &events->port)
 		?: config_read_port(r, "replay_port", raw->replay_port, &events->replay_port)
 		?: read_bind(r, raw->bind, events)
+		?: read_poll(r, raw->poll, events)
 		?: read_text(r, "topic", raw->topic, events->topic, sizeof(events->topic))
 		?: config_read_number32(r, "ranks", raw->ranks, &events->ranks)
 		?: config_read_number32(r, "first", raw->first, &events->first)
@@ -95,10 +114,8 @@ int config_read_events(struct reader *r, const struct kv_raw_events *raw, __u32 
 		return config_bad_value(r, "lora", raw->lora);
 	events->lora_is_field = raw->lora && !strcmp(raw->lora, "field");
 	if (!events->port == !*events->bind)
-		return kv_config_refuse(r->tree, r->scope,
-					"expected either port (engines publish there) or bind "
-					"(engines connect to it)");
-	if (*events->bind && events->ranks > 1)
+		return kv_config_refuse(r->tree, r->scope, EITHER);
+	if (*events->bind && !events->poll && events->ranks > 1)
 		return kv_config_refuse(r->tree, ranks,
 					"with bind all of an engine's ranks are one: expected 1");
 	if (last > 65535)

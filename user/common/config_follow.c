@@ -71,10 +71,9 @@ static int read_numbers(struct reader *r, const char *scope, const void *raw,
 	return err;
 }
 
-/* It goes into a request line as it is. */
-static bool path_ok(const char *path)
+bool config_path_ok(const char *path, size_t size)
 {
-	if (path[0] != '/' || strlen(path) >= KV_CONFIG_HEALTH_PATH_LEN)
+	if (path[0] != '/' || strlen(path) >= size)
 		return false;
 	for (; *path; path++)
 		if (*path <= ' ' || *path >= 0x7f || *path == '#')
@@ -93,7 +92,7 @@ int config_read_follow(struct reader *r, const struct kv_raw_config *raw, struct
 	err = read_numbers(r, "follow", raw->follow, follow, N(follow), config);
 	if (err)
 		return err;
-	if (path && !path_ok(path))
+	if (path && !config_path_ok(path, KV_CONFIG_HEALTH_PATH_LEN))
 		return config_bad_value(r, "health_path", path);
 	strcpy(config->follow.health_path, path ? path : HEALTH_PATH);
 	return read_numbers(r, "health", raw->health, health, N(health), config);

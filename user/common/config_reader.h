@@ -20,6 +20,8 @@ int config_read_flag(struct reader *r, const char *key, const char *text, bool *
 int config_read_number32(struct reader *r, const char *key, const char *text, __u32 *value);
 
 /* config_follow.c */
+/* It goes into a request line as it is. size: with the end. */
+bool config_path_ok(const char *path, size_t size);
 int config_read_follow(struct reader *r, const struct kv_raw_config *raw, struct kv_config *config);
 
 /* config_events.c */

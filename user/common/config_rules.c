@@ -73,6 +73,7 @@ static const struct kv_config_rule rules[] = {
 	{"model", NULL, 0, 0, "the model's name as requests have it, up to 255 bytes"},
 	{"port", COUNT, 1, 65535, "a port from 1 to 65535"},
 	{"bind", NULL, 0, 0, KV_ADDR_EXPECTED ", or *:PORT for any address"},
+	{"poll", NULL, 0, 0, "a path that begins with /, up to 95 characters without spaces and #"},
 	{"topic", NULL, 0, 0, "the beginning of a topic, up to 95 bytes"},
 	{"dns", NULL, 0, 0,
 	 "a DNS name, whole, up to 253 bytes of letters, digits, -, _ and dots; addresses belong "

@@ -42,6 +42,7 @@ static const cyaml_schema_field_t events_fields[] = {
 	TEXT(struct kv_raw_events, port, OPTIONAL),
 	TEXT(struct kv_raw_events, replay_port, OPTIONAL),
 	TEXT(struct kv_raw_events, bind, OPTIONAL),
+	TEXT(struct kv_raw_events, poll, OPTIONAL),
 	TEXT(struct kv_raw_events, topic, OPTIONAL),
 	TEXT(struct kv_raw_events, ranks, OPTIONAL),
 	TEXT(struct kv_raw_events, first, OPTIONAL),

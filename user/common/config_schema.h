@@ -27,6 +27,7 @@ struct kv_raw_events {
 	char *port;
 	char *replay_port;
 	char *bind;
+	char *poll;
 	char *topic;
 	char *ranks;
 	char *first;

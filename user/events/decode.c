@@ -25,6 +25,7 @@ void kv_decode_free(struct kv_decode *d)
 {
 	if (!d)
 		return;
+	polled_end(&d->now);
 	free(d->now.events.at);
 	free(d->now.hashes.at);
 	free(d->now.tokens.at);
@@ -47,6 +48,7 @@ void kv_decode_begin(struct kv_decode *d, const void *message, size_t len)
 	reset(&d->now.hashes, sizeof(uint64_t));
 	reset(&d->now.tokens, sizeof(uint32_t));
 	reset(&d->now.extras, sizeof(struct kv_extra));
+	polled_end(&d->now);
 	d->now.batch = (struct kv_batch){.rank = -1};
 	d->message = message;
 	d->len = len;
@@ -56,6 +58,13 @@ void kv_decode_begin(struct kv_decode *d, const void *message, size_t len)
 	d->now.frames[0] = (struct frame){.left = 1, .role = R_SKIP, .child = R_BATCH};
 	d->parser.user = &d->now;
 	template_init(&d->parser);
+}
+
+void kv_decode_begin_polled(struct kv_decode *d, const char *text, size_t len,
+			    struct kv_polled *about)
+{
+	kv_decode_begin(d, text, len);
+	d->now.polling.about = about;
 }
 
 /* ---- values -------------------------------------------------------------------------- */
@@ -254,6 +263,12 @@ int kv_decode_step(struct kv_decode *d, size_t bytes)
 
 	if (d->state)
 		return d->state;
+	if (d->now.polling.about) {
+		d->state = polled_step(&d->now, d->message, d->len, bytes);
+		if (d->state == 1)
+			show(&d->now);
+		return d->state;
+	}
 	/* A string that is longer than the step is met again with more of it. */
 	for (;;) {
 		size_t from = d->at;

@@ -37,6 +37,7 @@ struct kv_cache_event {
 	uint8_t spec;
 	bool has_parent;
 	bool has_group;
+	bool whole; /* removed: from all tiers, however often it was stored */
 	uint32_t group;
 	uint32_t block_size;
 	uint32_t hash_at, n_hashes;
@@ -55,6 +56,7 @@ struct kv_batch {
 	uint32_t *tokens;
 	struct kv_extra *extras;
 	size_t n_events, n_hashes, n_tokens, n_extras;
+	bool anew; /* what was told before was understood wrongly: void */
 	/* of this message */
 	uint64_t unknown_events, unknown_fields, malformed_events;
 };
@@ -66,6 +68,20 @@ void kv_decode_free(struct kv_decode *d);
 
 /* The message must stay where it is until the batch is no longer used. */
 void kv_decode_begin(struct kv_decode *d, const void *message, size_t len);
+
+/* What TensorRT-LLM's events show bit by bit, since none says it. Begins as zeros. */
+struct kv_polled {
+	uint32_t block;	 /* tokens of a full block */
+	uint64_t window; /* the largest: of the layers with full attention */
+	bool any;	 /* something has been told by these */
+};
+
+/* In place of kv_decode_begin: one event of TensorRT-LLM's, a JSON object. */
+void kv_decode_begin_polled(struct kv_decode *d, const char *text, size_t len,
+			    struct kv_polled *about);
+
+/* Its number and its data-parallel rank, or -EBADMSG. */
+int kv_polled_head(const char *text, size_t len, uint64_t *ret_number, uint32_t *ret_rank);
 
 /* Reads about that many bytes more. 1: whole, 0: more to do, -EBADMSG: not a batch of events, or
  * broken off, or bytes behind it; -ENOMEM. */

@@ -8,6 +8,7 @@
 
 #include "events/decode.h"
 #include "events/names.h"
+#include "lib/json.h"
 
 /* An array or map under way. */
 struct frame {
@@ -27,6 +28,17 @@ struct pool {
 	size_t n, capacity;
 };
 
+/* An event of TensorRT-LLM's. */
+struct polling {
+	struct kv_polled *about; /* NULL: it is none */
+	struct kv_json json;
+	bool open;
+	struct kv_json_iter items; /* blocks, or hashes */
+	struct kv_value block;	   /* not known yet whether it is the last */
+	uint32_t size;		   /* tokens of this event's blocks, 0: not known yet */
+	uint64_t last;		   /* hash of the block before */
+};
+
 /* What has been read of a message. */
 struct decoding {
 	struct frame frames[DEPTH + 1];
@@ -37,6 +49,7 @@ struct decoding {
 	bool malformed;
 	struct kv_bytes lone[LONE_MAX];
 	uint32_t n_lone;
+	struct polling polling;
 };
 
 struct value {
@@ -75,5 +88,9 @@ int event_end(struct decoding *d);
 /* A field's value. A type that cannot stand there makes the event malformed, unless the field can
  * be done without: then it is as good as nothing. */
 int event_field(struct decoding *d, uint8_t role, const struct value *v);
+
+/* decode_polled.c: as kv_decode_step */
+int polled_step(struct decoding *d, const char *text, size_t len, size_t bytes);
+void polled_end(struct decoding *d);
 
 #endif

@@ -76,6 +76,7 @@ static int source_new(struct kv_follow *f, const struct kv_follow_source *config
 	limits.first = config->first;
 	s->follow = f;
 	s->id = -1;
+	s->rank = config->engine.rank;
 	STAILQ_INIT(&s->tasks);
 	kv_sequence_init(&s->sequence, &limits, &source_ops, s);
 	s->name = copy(config->name);
@@ -85,9 +86,9 @@ static int source_new(struct kv_follow *f, const struct kv_follow_source *config
 	err = s->name && s->decode ? check_replay(f, config->replay) : -ENOMEM;
 	if (!err)
 		err = feed_join(s, config);
-	if (!err && !config->bind) {
+	s->down_ns = config->bind ? 0 : kv_now_ns();
+	if (!err && !config->bind && !config->polled) {
 		s->monitor = feed_monitor(f, s->feed->sub);
-		s->down_ns = kv_now_ns();
 		/* Connected once it is watched. */
 		if (!s->monitor || zmq_connect(s->feed->sub, config->endpoint))
 			err = -errno;
@@ -184,8 +185,10 @@ static void wait_for(struct kv_follow *f, bool busy, uint64_t until)
 	items = alloca(max * sizeof(*items));
 	items[0] = (zmq_pollitem_t){.fd = f->wake, .events = ZMQ_POLLIN};
 	LIST_FOREACH(feed, &f->feeds, link)
-	if (!feed_busy(feed))
+	if (feed->sub && !feed_busy(feed))
 		items[n++] = (zmq_pollitem_t){.socket = feed->sub, .events = ZMQ_POLLIN};
+	else if (feed->waiting && !feed_busy(feed))
+		ms = 0;
 	TAILQ_FOREACH (s, &f->sources, link) {
 		if (s->monitor)
 			items[n++] = (zmq_pollitem_t){.socket = s->monitor, .events = ZMQ_POLLIN};
@@ -261,6 +264,9 @@ static void *work(void *arg)
 	while (!__atomic_load_n(&f->stop, __ATOMIC_ACQUIRE)) {
 		wait_for(f, busy, until);
 		busy = follow_obey(f);
+		/* Those whose source is about to be added can wait. */
+		if (!busy)
+			follow_sort_polled(f);
 		if (kv_now_ns() - shown > SHOW_NS) {
 			follow_show(f);
 			shown = kv_now_ns();
@@ -293,6 +299,7 @@ struct kv_follow *kv_follow_new(const struct kv_follow_limits *limits,
 	TAILQ_INIT(&f->sources);
 	TAILQ_INIT(&f->commands);
 	TAILQ_INIT(&f->failed);
+	STAILQ_INIT(&f->polled);
 	LIST_INIT(&f->feeds);
 	pthread_mutex_init(&f->lock, NULL);
 	f->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -340,6 +347,7 @@ void kv_follow_free(struct kv_follow *f)
 	}
 	free_commands(&f->commands);
 	free_commands(&f->failed);
+	polled_drop(&f->polled);
 	if (f->zmq)
 		zmq_ctx_term(f->zmq);
 	kv_index_free(f->index);

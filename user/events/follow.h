@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Follows the KV events of engines over ZeroMQ, in a thread of its own.
+ * Follows the KV events of engines over ZeroMQ, in a thread of its own; those of engines that have
+ * to be asked for them are brought to it.
  *
  * Every source gets its turn of a bounded amount of work; from one that has work left nothing more
  * is received, so its publisher waits or drops, and nobody else does. The sink is called in the
@@ -34,6 +35,7 @@ struct kv_follow_source {
 	const char *name;     /* unique */
 	const char *endpoint; /* tcp://host:port, or of an address of this host */
 	bool bind;	      /* engines connect to it; several sources may share it */
+	bool polled;	      /* any name: kv_follow_polled brings its events, of all its ranks */
 	const char *pod; /* with bind: who it is, the topic's middle (kv@POD@MODEL) or the topic */
 	const char *topic;  /* prefix subscribed to; NULL: all */
 	const char *replay; /* the publisher's replay socket, or NULL */
@@ -63,7 +65,7 @@ struct kv_follow_stats {
 	uint64_t last_ns; /* of the last message, CLOCK_MONOTONIC; 0: none */
 	uint32_t held, block;
 	bool replaying;
-	bool connected; /* where we connect: to a publisher */
+	bool connected; /* where we connect: to a publisher; polled: it answers */
 	bool complete;
 };
 
@@ -87,6 +89,14 @@ void kv_follow_wake(struct kv_follow *f);
 int kv_follow_add(struct kv_follow *f, const struct kv_follow_source *source);
 /* The sink hears unsure for it, later. */
 int kv_follow_remove(struct kv_follow *f, const char *name);
+
+/* One event of TensorRT-LLM's, as it answers with them; malloc'ed, and taken over in any case.
+ * 0 or -ENOMEM: a gap. */
+int kv_follow_polled(struct kv_follow *f, const char *endpoint, char *text, size_t len);
+/* It has answered, or does no more. */
+int kv_follow_answers(struct kv_follow *f, const char *endpoint, bool it_does);
+/* Some of what was brought has not been looked at: to be asked for no more until then. */
+bool kv_follow_behind(struct kv_follow *f, const char *endpoint);
 
 /* As of at most 200 ms ago. -ENOENT, or -EINPROGRESS: about to be added; or, until it is removed,
  * why it could not be: -EEXIST, -EINVAL (an endpoint that is none), -EADDRINUSE, -ENOSPC, … */

@@ -88,19 +88,22 @@ void feed_leave(struct source *s)
 	if (!TAILQ_EMPTY(&feed->sources))
 		return;
 	LIST_REMOVE(feed, link);
+	polled_drop(&feed->inbox);
 	if (feed->sub)
 		zmq_close(feed->sub);
 	free(feed->endpoint);
 	free(feed);
 }
 
-static struct feed *bound(struct kv_follow *f, const char *endpoint)
+/* The one that it shares with others. */
+static struct feed *shared(struct kv_follow *f, const struct kv_follow_source *config)
 {
 	struct feed *feed;
 
 	LIST_FOREACH(feed, &f->feeds, link)
-	if (feed->bind && !strcmp(feed->endpoint, endpoint))
-		return feed;
+	if ((config->bind && feed->bind) || (config->polled && feed->polled))
+		if (!strcmp(feed->endpoint, config->endpoint))
+			return feed;
 	return NULL;
 }
 
@@ -112,15 +115,18 @@ static struct feed *feed_new(struct kv_follow *f, const struct kv_follow_source 
 		return NULL;
 	TAILQ_INIT(&feed->sources);
 	LIST_INSERT_HEAD(&f->feeds, feed, link);
+	STAILQ_INIT(&feed->inbox);
 	feed->bind = config->bind;
+	feed->polled = config->polled;
 	feed->endpoint = strdup(config->endpoint);
-	feed->sub = subscriber(f, config->topic);
+	if (!feed->polled)
+		feed->sub = subscriber(f, config->topic);
 	return feed;
 }
 
 int feed_join(struct source *s, const struct kv_follow_source *config)
 {
-	struct feed *feed = config->bind ? bound(s->follow, config->endpoint) : NULL;
+	struct feed *feed = shared(s->follow, config);
 	bool new = !feed;
 
 	if (new)
@@ -129,7 +135,7 @@ int feed_join(struct source *s, const struct kv_follow_source *config)
 		return -ENOMEM;
 	s->feed = feed;
 	TAILQ_INSERT_TAIL(&feed->sources, s, feed_link);
-	if (!feed->sub)
+	if (!feed->sub && !feed->polled)
 		return -errno;
 	if (!feed->endpoint)
 		return -ENOMEM;
@@ -168,6 +174,10 @@ void feed_receive(struct kv_follow *f, struct feed *feed)
 	struct frames m;
 	size_t bytes = 0;
 
+	if (feed->polled) {
+		feed_receive_polled(f, feed, LIVE_MESSAGES, LIVE_BYTES);
+		return;
+	}
 	for (int i = 0; i < LIVE_MESSAGES && bytes < LIVE_BYTES; i++) {
 		struct source *s;
 		uint64_t seq;

@@ -19,12 +19,27 @@ struct task {
 	zmq_msg_t payload; /* of TASK_APPLY */
 };
 
-/* One socket: of one source, or bound and shared. */
+enum polled_kind { POLLED_EVENT, POLLED_UP, POLLED_DOWN };
+
+/* What somebody has brought of an engine that was asked. */
+struct polled {
+	STAILQ_ENTRY(polled) link;
+	enum polled_kind kind;
+	char *endpoint;
+	char *text;
+	size_t len;
+};
+
+STAILQ_HEAD(polled_list, polled);
+
+/* One socket: of one source, or bound and shared. Polled: none, shared by an engine's ranks. */
 struct feed {
 	LIST_ENTRY(feed) link;
 	void *sub;
 	char *endpoint;
-	bool bind;
+	bool bind, polled;
+	struct polled_list inbox;
+	bool waiting; /* there is something in it; changed under the lock */
 	TAILQ_HEAD(, source) sources;
 };
 
@@ -38,6 +53,8 @@ struct source {
 	void *replay;	  /* DEALER while a replay runs */
 	uint64_t down_ns; /* since when it is not connected, 0: it is */
 	int id;		  /* in the index */
+	uint32_t rank;
+	struct kv_polled about; /* of a polled one */
 	struct kv_sequence sequence;
 	STAILQ_HEAD(, task) tasks;
 	struct kv_decode *decode;
@@ -79,6 +96,7 @@ struct kv_follow {
 	struct sources sources; /* changed by the thread, under the lock */
 	pthread_mutex_t lock;	/* of what follows, and of what sources show */
 	struct commands commands, failed;
+	struct polled_list polled;
 	uint64_t bytes, shown_strangers;
 	uint32_t entries;
 };
@@ -131,5 +149,10 @@ void *feed_monitor(struct kv_follow *f, void *sub);
 bool feed_busy(struct feed *feed);
 /* Hands some messages to their sources. */
 void feed_receive(struct kv_follow *f, struct feed *feed);
+
+/* follow_poll.c: in the thread */
+void follow_sort_polled(struct kv_follow *f);
+void feed_receive_polled(struct kv_follow *f, struct feed *feed, int most, size_t most_bytes);
+void polled_drop(struct polled_list *list);
 
 #endif

@@ -234,7 +234,13 @@ static void work_message(struct source *s, struct task *t)
 	int ret;
 
 	if (!s->decoding) {
-		kv_decode_begin(s->decode, zmq_msg_data(&t->payload), zmq_msg_size(&t->payload));
+		const void *data = zmq_msg_data(&t->payload);
+		size_t len = zmq_msg_size(&t->payload);
+
+		if (s->feed->polled)
+			kv_decode_begin_polled(s->decode, data, len, &s->about);
+		else
+			kv_decode_begin(s->decode, data, len);
 		s->decoding = true;
 	}
 	if (!s->applying) {
@@ -247,6 +253,8 @@ static void work_message(struct source *s, struct task *t)
 		}
 		if (ret <= 0)
 			return;
+		if (kv_decode_batch(s->decode)->anew)
+			kv_index_unsure(s->follow->index, s->id);
 		kv_index_begin(&s->apply, s->id, kv_decode_batch(s->decode));
 		s->applying = true;
 	}
@@ -265,6 +273,7 @@ static void work_task(struct source *s)
 		work_message(s, t);
 		break;
 	case TASK_RESTARTED:
+		s->about = (struct kv_polled){0};
 		kv_index_clear(s->follow->index, s->id);
 		end_task(s);
 		break;

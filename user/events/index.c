@@ -263,8 +263,10 @@ static int begin_event(struct kv_index *ix, struct kv_index_apply *a)
 	const struct kv_cache_event *e = &a->batch->events[a->event];
 	struct engine *engine = ix->engines[a->id];
 
-	a->run = (struct kv_index_run){
-		.hashes = a->batch->hashes + e->hash_at, .n = e->n_hashes, .tier = e->tier};
+	a->run = (struct kv_index_run){.hashes = a->batch->hashes + e->hash_at,
+				       .n = e->n_hashes,
+				       .tier = e->tier,
+				       .whole = e->whole};
 	if (e->kind == KV_EVENT_CLEARED) {
 		kv_index_clear(ix, a->id);
 		kv_index_complete(ix, a->id);
@@ -294,6 +296,9 @@ static void known_block(struct kv_index *ix, struct kv_index_apply *a)
 	if (e && a->doing == MOVE) {
 		index_ref(ix, e, a->run.tier);
 		engine->stats.blocks_stored++;
+	} else if (e && a->run.whole) {
+		index_drop(ix, e);
+		engine->stats.blocks_removed++;
 	} else if (e && index_unref(ix, e, a->run.tier)) {
 		engine->stats.blocks_removed++;
 	} else {

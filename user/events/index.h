@@ -104,6 +104,7 @@ struct kv_index_run {
 	uint64_t page;			    /* the engine's hash of the block before */
 	uint32_t tail[KV_TAIL_MAX], n_tail; /* tokens since our last key */
 	uint8_t tier;
+	bool whole; /* removed from all tiers */
 };
 
 struct kv_index_apply {
