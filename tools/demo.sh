@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
-# The demo: a slice of a real trace through kvsteer, four times, each time choosing engines another
+# The demo: a slice of a real trace through kvsteer, five times, each time choosing engines another
 # way. Clients, gateway and engines are network namespaces of a private mount namespace.
 set -euo pipefail
 
 usage() {
 	cat <<'TEXT'
-usage: tools/demo.sh [--seconds N]     the demo: four runs of N seconds (default 25), table and plot
+usage: tools/demo.sh [--seconds N]     the demo: five runs of N seconds (default 25), table and plot
        tools/demo.sh --shell           the same hosts with the trace running, and a shell on a client
        tools/demo.sh --exec COMMAND…   the same, and one command on a client
 Everything that it starts is gone when it ends.
@@ -26,11 +26,12 @@ clients=2
 # cost does not depend on the engine.
 trace_s=669 prompt_tokens=27441774 answers=0.04
 # Each cache holds 3,000 of the trace's blocks of 512 tokens; the slice touches 39 thousand.
-block_size=16
+block_size=64
 blocks=$((3000 * 512 / block_size))
 # Prompts ask for 1.2 times what the engines can compute: without cache hits queues only grow.
 overload=1.2
 seconds=25
+events=""
 
 die() {
 	echo "demo: $*" >&2
@@ -113,26 +114,40 @@ wait_for() { # WHAT LOG URL
 	die "$1 does not answer; its log is $2"
 }
 
-config() { # POLICY
+# Until all engines' events are followed.
+wait_told() {
+	local n
+	for ((n = 0; n < 100; n++)); do
+		[ "$(kv_in $id-gw "$out/kvsteer" -j backend list | grep -o '"told":"complete"' | wc -l)" -lt $engines ] ||
+			return 0
+		sleep 0.1
+	done
+	die "the engines' KV events are not followed; the log is $work/kvsteerd.log"
+}
+
+config() { # POLICY, $events: whether the engines are followed
 	local i
 	echo "interfaces: [c1, c2, e1, e2, e3, e4]"
 	echo "services:"
 	echo "  - name: demo"
 	echo "    listen: [\"$gateway\"]"
 	echo "    policy: $1"
+	[ -z "$events" ] || echo "    events: {port: 5557, replay_port: 5558, model: emulated}"
 	echo "    backends:"
 	for ((i = 1; i <= engines; i++)); do
 		echo "      - {name: engine-$i, address: \"10.72.$i.2:8000\", capacity: $((blocks * block_size)), rate: $rate}"
 	done
 }
 
-# up POLICY: engines with cold caches, and the gateway. Sets $gateway_pid.
+# up POLICY, $events: engines with cold caches, and the gateway. Sets $gateway_pid.
 up() {
-	local i
+	local i publish
 	for ((i = 1; i <= engines; i++)); do
+		publish=()
+		[ -z "$events" ] || publish=(--kv-events "engine-$i={\"endpoint\":\"tcp://*:5557\",\"replay_endpoint\":\"tcp://*:5558\"}")
 		kv_start $id-e$i "$work/engines.log" "$out/kv-engine" --listen "10.72.$i.2:8000" \
 			--name "engine-$i" --blocks $blocks --block-size $block_size \
-			--rate "$rate" --decode-ms 4
+			--rate "$rate" --decode-ms 4 "${publish[@]}"
 	done
 	config "$1" >"$work/kvsteer.yaml"
 	kv_start $id-gw "$work/kvsteerd.log" "$out/kvsteerd" -c "$work/kvsteer.yaml"
@@ -141,6 +156,7 @@ up() {
 		wait_for "engine $i" "$work/engines.log" "http://10.72.$i.2:8000/health"
 	done
 	wait_for kvsteerd "$work/kvsteerd.log" "http://$gateway/health"
+	[ -z "$events" ] || wait_told
 }
 
 down() {
@@ -173,7 +189,7 @@ player() {
 run() { # NUMBER NAME POLICY TITLE [ARGUMENT…]
 	local number=$1 name=$2 policy=$3 title=$4 before rc=0
 	shift 4
-	printf '\n[%s/4] %s\n' "$number" "$title"
+	printf '\n[%s/5] %s\n' "$number" "$title"
 	up "$policy"
 	counters >"$work/$name.before"
 	before=$(ticks)
@@ -196,9 +212,11 @@ demo() {
 	run 2 least least "least: the engine with the least work waiting"
 	run 3 price price "price: waiting and prefill weighed, prompts hashed by the gateway's agent"
 	run 4 price-hinted price "price, and clients send KV-Prefix: the kernel decides on the first packet" --hint
+	events=1
+	run 5 price-events price "price, prompts hashed by the agent, and the engines say what they hold: KV events"
 	echo
 	python3 -B "$root/tools/demo/report.py" "$work" "$out/demo.json" "$out/demo.svg" \
-		round-robin least price price-hinted || rc=$?
+		round-robin least price price-hinted price-events || rc=$?
 	cat <<TEXT
   plot: .output/demo.svg    numbers: .output/demo.json    answers one by one: .output/demo/*.tsv
 

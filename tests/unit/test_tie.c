@@ -99,6 +99,25 @@ static void alignments(void)
 		CHECK_EQ(kv_align_tokens(&a, sizeof(text) - 1), 7);
 	}
 
+	TEST("a text whose beginning stands before it, once and many times")
+	{
+#define LONG "0123456789abcdef0123456789abcdef"
+		static const char text[] = TEXT LONG "end";
+		const char *tokens[40];
+
+		for (uint32_t n = 1; n < N(tokens); n++) {
+			for (uint32_t i = 0; i < n; i++)
+				tokens[i] = LONG;
+			tokens[n] = "end";
+			align(text, tokens, n + 1);
+			CHECK_EQ(covers(text, "end"), n + 1);
+			CHECK_EQ(covers(text, "abcdef"), n - 1);
+			tokens[n] = "en";
+			align(text, tokens, n + 1);
+			CHECK_EQ(covers(text, "end"), KV_ALIGN_UNKNOWN);
+		}
+	}
+
 	TEST("behind the last text that was found, not far")
 	{
 		static const char *const tokens[] = {"x", "a", "y"};

@@ -4,8 +4,8 @@ import math
 from html import escape
 
 # Okabe and Ito's colours: told apart by everybody. Terminal: the nearest of 256.
-COLOURS = ('#999999', '#e69f00', '#56b4e9', '#0072b2')
-TERMINAL = (245, 214, 75, 32)
+COLOURS = ('#999999', '#e69f00', '#56b4e9', '#0072b2', '#009e73')
+TERMINAL = (245, 214, 75, 32, 36)
 BAR_WIDTH = 40
 
 
@@ -98,8 +98,8 @@ def over_time(svg, x, y, width, height, series, step=1.0):
 
 
 def svg(runs, series, seconds):
-    out = Svg(960, 672)
-    out.text(40, 40, 'kvsteer: the same requests, the same four engines, four ways to choose', size=19,
+    out = Svg(960, 740)
+    out.text(40, 40, 'kvsteer: the same requests, the same four engines, five ways to choose', size=19,
              weight='600')
     out.text(40, 62, f"{runs[0]['requests']} requests of a real chat service’s trace over real "
              'connections; engines emulated, their caches cold at each start', fill='#777777')
@@ -120,5 +120,5 @@ def svg(runs, series, seconds):
         ('Agent CPU per request', 'gateway_cpu_us_per_request', '{:.0f} µs'.format),
     )
     for n, (title, key, text) in enumerate(columns):
-        panel(out, 40 + n % 4 * 228, 410 + n // 4 * 138, 205, title, runs, key, text)
+        panel(out, 40 + n % 4 * 228, 410 + n // 4 * 166, 205, title, runs, key, text)
     return out.done()

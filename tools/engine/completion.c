@@ -392,9 +392,11 @@ void completion_request(struct conn *c, int api)
 	yyjson_doc_free(doc);
 }
 
-/* As vocabularies of GPT-2's kind have it: a character for each byte. */
+/* As vocabularies of GPT-2's kind have it: a character for each byte. n: up to 4. */
 static void add_token_text(struct buf *b, const unsigned char *bytes, size_t n)
 {
+	char text[8], *p = text;
+
 	for (size_t i = 0; i < n; i++) {
 		uint32_t c = bytes[i];
 
@@ -404,8 +406,25 @@ static void add_token_text(struct buf *b, const unsigned char *bytes, size_t n)
 			c += 0x121 - 0x7f;
 		else if (c == 0xad)
 			c = 0x143;
-		buf_printf(b, "\\u%04x", c);
+		if (c == '"' || c == '\\')
+			*p++ = '\\';
+		if (c >= 0x80) {
+			*p++ = 0xc0 | c >> 6;
+			c = 0x80 | (c & 0x3f);
+		}
+		*p++ = c;
 	}
+	buf_add(b, text, p - text);
+}
+
+static void add_number(struct buf *b, uint32_t n)
+{
+	char text[10], *p = text + sizeof(text);
+
+	do
+		*--p = '0' + n % 10;
+	while (n /= 10);
+	buf_add(b, p, text + sizeof(text) - p);
 }
 
 static void add_token_texts(struct buf *b, const struct prompt *p, size_t len)
@@ -444,7 +463,8 @@ static void tokenize(struct conn *c)
 			uint32_t t;
 
 			memcpy(&t, buf_head(&p->tokens) + 4ul * i, 4);
-			buf_printf(&b, "%s%u", i ? "," : "", t);
+			buf_str(&b, i ? "," : "");
+			add_number(&b, t);
 		}
 		if (yyjson_get_bool(yyjson_obj_get(root, "return_token_strs")))
 			add_token_texts(&b, p, len);

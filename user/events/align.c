@@ -7,7 +7,9 @@
 
 #include "lib/text.h"
 
-#define MARKS 0xf5 /* bytes from here on are marks */
+#define MARKS 0xf5    /* bytes from here on are marks */
+#define BEGINNING 32  /* bytes of a text that are looked for first … */
+#define BEGINNINGS 16 /* … so often: a text may repeat itself */
 
 struct bytes {
 	char *p;
@@ -92,8 +94,9 @@ static size_t sentence_piece(const struct kv_align_token *t, char *out)
 static bool is_sentence_piece(const struct kv_align_token *tokens, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
-		if (memmem(tokens[i].text, tokens[i].len, "\xe2\x96\x81", 3))
-			return true;
+		for (uint32_t k = 0; k + 2 < tokens[i].len; k++)
+			if (!memcmp(tokens[i].text + k, "\xe2\x96\x81", 3))
+				return true;
 	return false;
 }
 
@@ -142,6 +145,24 @@ static int add_part(struct kv_align *a, struct kv_align_part part)
 	return 0;
 }
 
+/* As memmem, which for long needles first looks at all of the needle: here it is mostly where its
+ * beginning is found first. */
+static const char *search(const char *p, size_t n, const char *what, size_t len)
+{
+	const char *end = p + n;
+
+	for (int i = 0; i < BEGINNINGS && len > BEGINNING; i++) {
+		const char *found = memmem(p, end - p, what, BEGINNING);
+
+		if (!found || (size_t)(end - found) < len)
+			return NULL;
+		if (!memcmp(found, what, len))
+			return found;
+		p = found + 1;
+	}
+	return memmem(p, end - p, what, len);
+}
+
 /* The text from … to, behind *at of the tokens' text. 1: found; *at moves on. */
 static int find(struct kv_align *a, const char *canonical, size_t from, size_t to,
 		const struct bytes *text, size_t *at)
@@ -156,7 +177,7 @@ static int find(struct kv_align *a, const char *canonical, size_t from, size_t t
 		to--;
 	if (from == to)
 		return 1;
-	found = memmem(text->p + *at, text->n - *at, canonical + from, to - from);
+	found = search(text->p + *at, text->n - *at, canonical + from, to - from);
 	if (!found)
 		return 0;
 	*at = found - text->p;
