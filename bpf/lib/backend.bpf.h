@@ -219,6 +219,11 @@ KV_INLINE void kv_backend_commit(struct kv_client *c, const struct kv_tuple *cli
 			pair->seen |= KV_SEEN_ANSWERED;
 			s->answered = pair->response.status;
 		}
+		if (kv_framing_begun(&pair->response) && !(pair->seen & KV_SEEN_BEGUN)) {
+			pair->seen |= KV_SEEN_BEGUN;
+			s->begun = pair->response.status;
+			s->streamed = kv_framing_streamed(&pair->response);
+		}
 		/* bytes behind the response, or a response before its request has come whole */
 		if (s->keep != p->payload_len || (kv_framing_done(&pair->response) &&
 						  kv_seq_before(pair->req_sent, pair->req_end)))
@@ -288,7 +293,9 @@ static __noinline int kv_from_backend(struct __sk_buff *skb, struct kv_packet *p
 		bpf_spin_unlock(&c->lock);
 	}
 	if (s->answered)
-		kv_settle_answered(slot, s->answered, true);
+		kv_settle_status(slot, s->answered);
+	if (s->begun)
+		kv_settle_answered(slot, s->begun, s->streamed);
 	if (s->stashed && s->verdict == KV_V_FORWARD)
 		kv_bump(KV_CNT_stashed);
 	if (s->broken)

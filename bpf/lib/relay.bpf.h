@@ -78,8 +78,8 @@ static __noinline int kv_from_backend_relay(struct __sk_buff *skb, struct kv_pac
 	struct kv_client *c = bpf_map_lookup_elem(&kv_clients, client);
 	struct kv_scratch *scratch = kv_scratch_get();
 	__u32 gen = u->gen, next = p->seq, before = 0, keep = 0, tsval = kv_packet_tsval(skb, p),
-	      ifindex = 0, path = 0, answered = 0;
-	bool follow = false, lent = false, done = false;
+	      ifindex = 0, path = 0, answered = 0, begun = 0;
+	bool follow = false, lent = false, done = false, streamed = false;
 	struct kv_relay r = {};
 
 	if (!c || !scratch)
@@ -146,6 +146,11 @@ static __noinline int kv_from_backend_relay(struct __sk_buff *skb, struct kv_pac
 			pair->seen |= KV_SEEN_ANSWERED;
 			answered = pair->response.status;
 		}
+		if (kv_framing_begun(&pair->response) && !(pair->seen & KV_SEEN_BEGUN)) {
+			pair->seen |= KV_SEEN_BEGUN;
+			begun = pair->response.status;
+			streamed = kv_framing_streamed(&pair->response);
+		}
 		if (r.still) {
 			kv_relay_lend(c, p, u, &r, gen, slot, next, tsval);
 			kv_to_client(pair, p, &scratch->step.out);
@@ -156,8 +161,10 @@ static __noinline int kv_from_backend_relay(struct __sk_buff *skb, struct kv_pac
 		}
 	}
 	bpf_spin_unlock(&c->lock);
-	if (answered)
-		kv_settle_answered(slot, answered, lent);
+	if (answered && lent)
+		kv_settle_status(slot, answered);
+	if (begun)
+		kv_settle_answered(slot, begun, streamed);
 	if (!lent) {
 		if (done)
 			kv_settle_finished(slot);

@@ -43,6 +43,8 @@ struct kv_step {
 	__u32 head_len; /* for KV_V_HEAD */
 	__u32 req_len;
 	__u16 answered; /* the final response begins here: its status */
+	__u16 begun;	/* … its body: its status */
+	__u8 streamed;
 	__u8 ended;
 	__u8 broken;	  /* the backend closed inside its response */
 	__u8 stashed;	  /* kept, and ahead of a hole */
@@ -151,14 +153,24 @@ KV_INLINE void kv_answer_count(struct kv_backend *b, __u32 status)
 		kv_atomic_add(&b->errors, 1);
 }
 
-/* status: of the final response; counted: the agent does not get to see it. */
-KV_GLOBAL int kv_settle_answered(__u32 slot, __u32 status, __u32 counted)
+/* The status of a final response that the agent does not get to see. */
+KV_GLOBAL int kv_settle_status(__u32 slot, __u32 status)
 {
 	struct kv_dispatch *d = kv_dispatch_of(slot);
-	struct kv_backend *b = d && counted ? kv_world_backend(d->backend) : NULL;
+	struct kv_backend *b = d ? kv_world_backend(d->backend) : NULL;
 
 	if (b)
 		kv_answer_count(b, status);
+	return 0;
+}
+
+/* Its body begins. */
+KV_GLOBAL int kv_settle_answered(__u32 slot, __u32 status, __u32 streamed)
+{
+	struct kv_dispatch *d = kv_dispatch_of(slot);
+
+	if (d && kv_answer_caches(status) && streamed)
+		kv_dispatch_timed(d);
 	if (d && kv_answer_caches(status))
 		kv_dispatch_answered(d);
 	else if (d)

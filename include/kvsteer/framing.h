@@ -27,6 +27,7 @@ KV_INLINE void kv_framing_skip(struct kv_framing *f, __u32 len)
 {
 	__u32 n = len - f->done;
 
+	f->past = f->state != KV_FRAMING_BROKEN;
 	if (f->state == KV_FRAMING_DATA || f->state == KV_FRAMING_BODY) {
 		if (n > f->left)
 			n = f->left;
@@ -187,7 +188,7 @@ KV_INLINE __u32 kv_framing_run(struct kv_framing *f, const struct kv_source *s, 
 		f->match = 0;
 		f->index = 0;
 		f->field = 0;
-		f->ended = 0;
+		f->past = 0;
 	}
 	return done;
 }

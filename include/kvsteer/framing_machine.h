@@ -32,7 +32,7 @@ KV_INLINE void kv_framing_token_start(struct kv_framing *f, __u64 words)
 {
 	f->match = words;
 	f->index = 0;
-	f->ended = 0;
+	f->past = 0;
 }
 
 /* The token goes on with c; with 0 it ends, and the words that are left are equal to it. */
@@ -104,6 +104,7 @@ KV_INLINE void kv_framing_head_end(struct kv_framing *f)
 		return;
 	}
 	f->head_seen = 0;
+	f->past = 0;
 	if ((flags & KV_FRAMING_HTTP_1_0) && !(flags & KV_FRAMING_KEEP_ALIVE))
 		f->flags |= KV_FRAMING_CLOSE;
 	if ((flags & KV_FRAMING_HEAD) || status == 204 || status == 304) {
@@ -150,12 +151,12 @@ KV_INLINE void kv_framing_value_token(struct kv_framing *f)
 {
 	__u64 match;
 
-	if (!f->index || f->ended || f->field == KV_FRAMING_F_LENGTH) {
-		f->ended = f->index > 0;
+	if (!f->index || f->past || f->field == KV_FRAMING_F_LENGTH) {
+		f->past = f->index > 0;
 		return;
 	}
 	match = kv_framing_token_byte(f, 0);
-	f->ended = 1;
+	f->past = 1;
 	if (f->field == KV_FRAMING_F_CODING) {
 		if (!match)
 			kv_framing_break(f);
@@ -177,13 +178,13 @@ KV_INLINE void kv_framing_value(struct kv_framing *f, __u8 c)
 			kv_framing_token_start(f, KV_FRAMING_W_CLOSE | KV_FRAMING_W_KEEP_ALIVE);
 	} else if (c == '\r') {
 		kv_framing_value_token(f);
-		if (!f->ended && !list)
+		if (!f->past && !list)
 			kv_framing_break(f);
 		else if (f->state != KV_FRAMING_BROKEN)
 			f->state = KV_FRAMING_LF;
 	} else if (c < ' ' || c == 0x7f) {
 		kv_framing_break(f);
-	} else if (f->ended) {
+	} else if (f->past) {
 		kv_framing_break(f);
 	} else if (f->field != KV_FRAMING_F_LENGTH) {
 		kv_framing_token_byte(f, c);

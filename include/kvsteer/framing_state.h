@@ -62,7 +62,8 @@ struct kv_framing {
 	__u64 match;	 /* high bit of byte k: the token may be word k of the table */
 	__u8 index;	 /* position in the status line, name, token or number */
 	__u8 field;	 /* enum kv_framing_field of the value being read */
-	__u8 ended;	 /* of a value: its token is over, only white space may follow */
+	__u8 past;	 /* of a value: its token is over, only white space may follow; of a body:
+			    its first byte has been seen */
 	/* inside kv_framing_run, else 0 */
 	__u8 at;    /* in the window */
 	__u32 done; /* bytes consumed before the window */
@@ -80,6 +81,20 @@ KV_INLINE void kv_framing_init(struct kv_framing *f, bool head_request)
 KV_INLINE bool kv_framing_answered(const struct kv_framing *f)
 {
 	return f->status >= 200;
+}
+
+/* The first token is there, or there will be none. The head alone does not say so: engines send
+ * that of a stream (vLLM, by way of uvicorn) as soon as they have queued the request. */
+KV_INLINE bool kv_framing_begun(const struct kv_framing *f)
+{
+	return (f->past && f->state >= KV_FRAMING_CHUNK) || f->state >= KV_FRAMING_BROKEN ||
+	       f->status >= 300;
+}
+
+/* Its length was not known when its head was sent: it is written as it is generated. */
+KV_INLINE bool kv_framing_streamed(const struct kv_framing *f)
+{
+	return !(f->flags & KV_FRAMING_LENGTH);
 }
 
 /* The response has ended; the next byte is no part of it. */

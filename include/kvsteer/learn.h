@@ -303,6 +303,28 @@ KV_INLINE void kv_settle_request(struct kv_dispatch *d)
 		kv_atomic_add(&b->inflight_requests, -1ull);
 }
 
+/*
+ * What this request's prefill has taken: since the stream before it began, or, if that was earlier,
+ * since it was dispatched. So the times of a backend that is never idle lie side by side, one
+ * beginning where another ends, and their sum over its tokens is its rate, in which order and in
+ * how large batches it may compute them. Answers that come whole say nothing: they were generated
+ * before.
+ */
+KV_ENTRY void kv_dispatch_timed(struct kv_dispatch *d)
+{
+	struct kv_backend *b = kv_world_backend(d->backend);
+	__u64 tokens = kv_read_once(d->charged_tokens), now = kv_world_ns(), since;
+
+	if (!b || !tokens)
+		return;
+	since = kv_atomic_xchg(&b->prefill_at, now);
+	if (since < d->at_ns)
+		since = d->at_ns;
+	kv_atomic_add(&b->prefill_tokens, tokens);
+	if (now > since) /* else another CPU's is a little younger */
+		kv_atomic_add(&b->prefill_ns, now - since);
+}
+
 KV_ENTRY void kv_dispatch_answered(struct kv_dispatch *d)
 {
 	kv_settle(d, true);

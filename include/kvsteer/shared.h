@@ -13,7 +13,7 @@
 #include "types.h"
 #include "framing.h"
 
-#define KV_SCHEMA 6
+#define KV_SCHEMA 7
 #define KV_MAGIC 0x6b767374 /* "kvst" */
 
 #define KV_MAX_SERVICES 16
@@ -254,10 +254,17 @@ struct kv_backend {
 	__u64 capacity;	    /* tokens of its cache */
 	__u64 rate;	    /* prefill tokens per second */
 	__u64 capacity_set; /* as configured, for agents; 0: it is as the engine says */
+	__u64 rate_set;	    /* likewise; 0: it is learned */
 	/* load: exact, tied to the flows' life */
 	__u64 inflight_tokens; /* uncached prompt tokens dispatched and not yet answered */
 	__u64 inflight_requests;
 	__u64 head_ns; /* when the prefill at the head of the queue began, as far as can be seen */
+	/* What the rate is learned from: of streamed answers, tokens that were computed for them,
+	 * and the time since the answer before, or since they were dispatched; sums, only rising.
+	 */
+	__u64 prefill_tokens;
+	__u64 prefill_ns;
+	__u64 prefill_at; /* the last one's first token */
 	/* requests there that are not ours, by the engine's own report, and their prompts' share of
 	 * its queue */
 	__u64 foreign_requests;
@@ -339,7 +346,8 @@ enum kv_client_state {
 #define KV_SEEN_BACKEND_FIN 2u
 #define KV_SEEN_RESPONSE 4u  /* first response byte */
 #define KV_SEEN_NO_REUSE 8u  /* the upstream must not be pooled again */
-#define KV_SEEN_ANSWERED 16u /* the final response has begun: its queue share is given back */
+#define KV_SEEN_ANSWERED 16u /* the final response's status */
+#define KV_SEEN_BEGUN 32u    /* … and of its body: the queue share is given back */
 
 /* kv_pair.note: the agent's, in state AGENT, for the agent that may have to take over. */
 enum kv_note {

@@ -5,7 +5,8 @@
  *	kv_steer_decide(st)          st->query -> st->choice; changes nothing that is
  *	                             shared but round-robin's turn
  *	kv_steer_commit(st, d)       charges the choice, learns the prompt, fills d
- *	kv_dispatch_answered(d)      first response byte: queue shrinks, what was learned holds
+ *	kv_dispatch_timed(d)         before the next, of a stream: the backend's rate is learned
+ *from it kv_dispatch_answered(d)      first byte of the body: queue shrinks, what was learned holds
  *	kv_dispatch_refused(d)       the same of a refusal: the backend has nothing of the prompt
  *	kv_dispatch_finished(d)      end of the response, however it ended
  *	kv_dispatch_failed(d)        no response: everything taken back (also for a decision that
@@ -126,6 +127,7 @@ struct kv_steer {
 /* 0, or -ENOENT and choice.backend = KV_NONE when no backend takes this request. */
 KV_ENTRY int kv_steer_decide(struct kv_steer *st);
 KV_ENTRY void kv_steer_commit(struct kv_steer *st, struct kv_dispatch *d);
+KV_ENTRY void kv_dispatch_timed(struct kv_dispatch *d);
 KV_ENTRY void kv_dispatch_answered(struct kv_dispatch *d);
 KV_ENTRY void kv_dispatch_refused(struct kv_dispatch *d);
 KV_ENTRY void kv_dispatch_finished(struct kv_dispatch *d);

@@ -136,4 +136,37 @@ together() {
 	[ -n "$holder" ]
 }
 
+# rate_of NAME JQ: its rate, and where it comes from
+rate_of() {
+	kvs -j backend show "$1" | jq -e ".rate_tokens_per_s as \$rate | .rate_from as \$from | $2" >/dev/null
+}
+
+# streamed LANE: long prompts, of which nothing is cached
+streamed() {
+	ask --stream --names 6 --tokens 40000 --name "rate-$RANDOM" --lane "$1" >"$BATS_TEST_TMPDIR/out"
+	! grep -v '^200 ' "$BATS_TEST_TMPDIR/out"
+}
+
+@test "how fast an engine computes is learned from its streams, of both lanes; a rate that is set stays" {
+	policy price
+	# default; or what earlier tests' streams have shown
+	rate_of e1 '$from != "configuration"'
+	streamed express
+	streamed agent
+	for e in e1 e2 e3; do
+		# five times slower than it is, on a slow machine; the default is 16000
+		until_true 10 rate_of $e '$from == "learned" and $rate > 40000 and $rate < 400000' ||
+			die "$(kvs -j backend show $e)"
+	done
+	kvs backend show e1 | grep -q 'rate .* tokens/s of prompts, by what streams have taken'
+	kv_config price | sed '0,/8000"}/s//8000", rate: 7000}/' >"$BATS_TEST_TMPDIR/set.yaml"
+	kvs apply "$BATS_TEST_TMPDIR/set.yaml" | grep -q 'backend e1: rate learned -> 7000'
+	streamed express
+	rate_of e1 '$from == "configuration" and $rate == 7000'
+	sleep 1.5
+	rate_of e1 '$rate == 7000'
+	policy price
+	until_true 10 rate_of e1 '$from == "learned" and $rate > 40000'
+}
+
 @test "clean end" { kv_clean_end; }

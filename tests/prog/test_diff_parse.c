@@ -381,7 +381,7 @@ static int one_response(const struct text *t)
 		SAME(match);
 		SAME(index);
 		SAME(field);
-		SAME(ended);
+		SAME(past);
 		SAME(at);
 		SAME(done);
 #undef SAME

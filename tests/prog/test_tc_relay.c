@@ -221,8 +221,10 @@ static void test_relayed_whole(void)
 
 	relay(1);
 	comes_home(ANSWER, 20);
-	LOAD(1, 0);
-	comes_home(ANSWER + 20, LEN(ANSWER) - 20);
+	LOAD(1, 300);
+	comes_home(ANSWER + 20, LEN(ANSWER) - 21);
+	LOAD(1, 0); /* a byte of the body */
+	comes_home(ANSWER + LEN(ANSWER) - 1, 1);
 	LOAD(0, 0);
 	/* out of its place: framing must see every byte */
 	relay(1);

@@ -92,6 +92,43 @@ static void test_chunked(void)
 	RETURNS(0);
 }
 
+/* Engines send a stream's head before anything is computed: its queue share stays until the first
+ * byte of its body, and the rate is learned from that. */
+static void test_head_first(void)
+{
+	static const char hinted[] = "GET /a HTTP/1.1\r\nHost: a\r\n"
+				     "KV-Prefix: 1;300,200:0000000000000abc\r\n\r\n";
+	const struct kv_backend *b = &gw.backends[BACKEND];
+
+	flow_begin();
+	ASK(0, hinted, LEN(hinted));
+	COUNTED(LENT(LEN(hinted)), N(hint_prefix, 1), N(prefix_inserted, 1));
+	BACKEND_SAYS(0, HEAD_CHUNKED, LEN(HEAD_CHUNKED));
+	CLIENT_ACKS(0);
+	CHECK_EQ(b->answers, 1);
+	LOAD(1, 300);
+	BACKEND_SAYS(0, "1\r\n", 3);
+	LOAD(1, 300);
+	CHECK_EQ(b->prefill_tokens, 0);
+	BACKEND_SAYS(0, "a", 1);
+	LOAD(1, 0);
+	CHECK_EQ(b->prefill_tokens, 300);
+	CHECK(b->prefill_ns > 0);
+	CHECK_EQ(b->answers, 1);
+	BACKEND_SAYS(0, "\r\n0\r\n\r\n", 7);
+	COUNTED(TO_CLIENT_N(4, LEN(HEAD_CHUNKED) + 11), TO_BACKEND_N(1, 0));
+	RETURNS(0);
+
+	flow_begin();
+	ASK(0, hinted, LEN(hinted));
+	COUNTED(LENT(LEN(hinted)), N(hint_prefix, 1), N(prefix_inserted, 1));
+	BACKEND_SAYS(0, ANSWER, LEN(ANSWER)); /* whole: it was generated before */
+	CHECK_EQ(b->prefill_tokens, 0);
+	LOAD(1, 0);
+	COUNTED(TO_CLIENT_N(1, LEN(ANSWER)));
+	RETURNS(0);
+}
+
 static void test_head_request(void)
 {
 	static const char head[] = "HEAD / HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -335,6 +372,7 @@ int main(void)
 		{"byte by byte", test_pieces},
 		{"outcomes are counted", test_outcomes},
 		{"chunked", test_chunked},
+		{"the head of a stream before its first token", test_head_first},
 		{"to a HEAD request", test_head_request},
 		{"after 100 Continue", test_continue},
 		{"hole in the head", test_hole_in_head},

@@ -231,7 +231,7 @@ static const struct {
 	 "as 8192x16, from 1 to 2^36 tokens in all"},
 	{SERVICE "  backends:\n  - {address: 10.0.0.1:80, rate: 0}\n",
 	 "f:5: services[0].backends[0].rate: found \"0\": expected tokens per second, from 1 to "
-	 "1000000000"},
+	 "1000000000, or \"learned\""},
 	{SERVICE "  events: {ports: 1}\n", "f:4: services[0].events: unknown key \"ports\": "
 					   "expected one of model, port, replay_port, "
 					   "bind, poll, topic, ranks, first, block, lora, weights"},
@@ -356,7 +356,7 @@ static const char full[] =
 	"    min_ttl: 200ms, max_ttl: 1h}\n"
 	"  backends:\n"
 	"  - {name: e1, address: 10.0.0.1:8000, capacity: 8192x16, rate: 7, events_port: 9}\n"
-	"  - address: \"[fd00::2]:8000\"\n"
+	"  - {address: \"[fd00::2]:8000\", rate: learned}\n"
 	"- name: second\n"
 	"  listen: [127.0.0.1:9000]\n"
 	"  events: {bind: \"[fd00::1]:5557\"}\n"
@@ -427,7 +427,7 @@ static void full_file(void)
 	CHECK_EQ(c->services[0].backends[0].rate, 7);
 	CHECK_STR(c->services[0].backends[1].name, "[fd00::2]:8000");
 	CHECK_EQ(c->services[0].backends[1].capacity, 1000);
-	CHECK_EQ(c->services[0].backends[1].rate, 500);
+	CHECK_EQ(c->services[0].backends[1].rate, 0);
 	CHECK_EQ(c->services[1].policy, KV_POLICY_PRICE);
 	CHECK_EQ(c->services[1].body_limit, 1 << 20);
 	CHECK_EQ(c->services[1].n_backends, 0);
@@ -462,7 +462,7 @@ static void full_file(void)
 	CHECK_EQ(c->services[1].discover.port, 8000);
 	CHECK_EQ(c->services[1].discover.max_ttl_ms, 600000); /* not less than the least */
 	CHECK_EQ(c->services[1].discover.capacity, 0);
-	CHECK_EQ(c->services[1].discover.rate, KV_DEFAULT_RATE);
+	CHECK_EQ(c->services[1].discover.rate, 0); /* learned */
 	CHECK(!c->services[1].events.lora_is_field);
 }
 
@@ -613,7 +613,7 @@ static void differences(void)
 		"service a: events off -> bind tcp://*:5557",
 		"service a: discover off -> llm.test port 8000",
 		"backend x: capacity as told -> 128",
-		"backend x: rate 16000 -> 5",
+		"backend x: rate learned -> 5",
 		"backend x: replay_port 0 -> 7",
 	};
 	static const char *const back[] = {
@@ -638,7 +638,7 @@ static void differences(void)
 		"service a: events bind tcp://*:5557 -> off",
 		"service a: discover llm.test port 8000 -> off",
 		"backend x: capacity 128 -> as told",
-		"backend x: rate 5 -> 16000",
+		"backend x: rate 5 -> learned",
 		"backend x: replay_port 7 -> 0",
 	};
 

@@ -72,7 +72,7 @@ static int backend_ok(struct agent *agent, const struct kv_config_backend *backe
 		return -EEXIST;
 	}
 	ret = !backend->capacity ? 0 : value_ok("capacity", backend->capacity, err, errlen);
-	if (!ret)
+	if (!ret && backend->rate)
 		ret = value_ok("rate", backend->rate, err, errlen);
 	if (!ret)
 		ret = address_ok(agent->config, backend, err, errlen);

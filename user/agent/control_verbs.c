@@ -67,7 +67,7 @@ static int verb_backend_add(struct call *call)
 	yyjson_val *rate = yyjson_obj_get(call->in, "rate");
 	struct kv_config_backend backend = {
 		.capacity = capacity ? yyjson_get_uint(capacity) : 0,
-		.rate = rate ? yyjson_get_uint(rate) : KV_DEFAULT_RATE,
+		.rate = rate ? yyjson_get_uint(rate) : 0,
 		.origin = KV_ORIGIN_HAND,
 	};
 

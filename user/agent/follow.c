@@ -39,6 +39,7 @@ static void begin(struct following *f, __u32 id, struct kv_backend *backend)
 		.errors = kv_read_once(backend->errors),
 		.busy = kv_read_once(backend->busy),
 	};
+	f->rates[id] = (struct rate){};
 	snprintf(b->name, sizeof(b->name), "%s", backend->name);
 	memcpy(b->addr.addr, backend->addr, sizeof(b->addr.addr));
 	b->addr.port = backend->port;
@@ -103,7 +104,13 @@ static void look(struct following *f)
 
 static void on_second(void *arg)
 {
-	look(arg);
+	struct following *f = arg;
+	const struct kv_service *services = f->agent->dp.services;
+
+	look(f);
+	for (__u32 i = 0; i < KV_MAX_SERVICES; i++)
+		if (services[i].flags)
+			rate_look(f->rates, f->agent->dp.backends, &services[i], kv_now_ns());
 }
 
 /* ---- beginning and end ---- */

@@ -5,6 +5,7 @@
 
 #include "agent/follow.h"
 #include "common/pins.h"
+#include "common/rate.h"
 #include "engines/page_server.h"
 
 /* A backend as the follower knows it, and what the follower has said of it. */
@@ -29,6 +30,7 @@ struct following {
 	double started;
 	bool looked; /* once at all backends */
 	struct followed backends[KV_MAX_BACKENDS];
+	struct rate rates[KV_MAX_BACKENDS];
 };
 
 static inline struct kv_backend *following_backend(const struct following *f, __u32 id)

@@ -89,6 +89,8 @@ void following_tell(const struct agent *agent, __u32 id, yyjson_mut_doc *doc, yy
 			       backend->capacity_set	  ? "configuration"
 			       : f->backends[id].capacity ? "engine"
 							  : "default");
+	yyjson_mut_obj_add_uint(doc, out, "rate_tokens_per_s", backend->rate);
+	yyjson_mut_obj_add_str(doc, out, "rate_from", rate_from(backend));
 	yyjson_mut_obj_add_uint(doc, out, "foreign_requests", backend->foreign_requests);
 	tell_health(&v, doc, out);
 	tell_report(&v, doc, out);

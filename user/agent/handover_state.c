@@ -38,7 +38,7 @@ static void backend_to_config(const struct kv_backend *from, struct kv_config_ba
 	memcpy(to->address.addr, from->addr, sizeof(to->address.addr));
 	to->address.port = from->port;
 	to->capacity = from->capacity_set;
-	to->rate = from->rate;
+	to->rate = from->rate_set;
 	to->events_port = from->events_port;
 	to->replay_port = from->replay_port;
 	to->origin = from->origin;

@@ -160,7 +160,7 @@ void relay_from_upstream(struct client *c)
 	if (!told && kv_framing_answered(&r->response) &&
 	    relay_answered(c, begun, agent->scratch, n))
 		return;
-	if (kv_framing_answered(&r->response))
+	if (kv_framing_begun(&r->response))
 		relay_settle(c, r->up->slot,
 			     kv_answer_caches(r->response.status) ? KV_CALL_SETTLE_ANSWERED
 								  : KV_CALL_SETTLE_REFUSED);

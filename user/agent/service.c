@@ -185,7 +185,8 @@ void backend_update(struct agent *agent, __u32 id, const struct kv_config_backen
 	struct kv_backend *backend = &agent->dp.backends[id];
 
 	kv_write_once(backend->capacity_set, from->capacity);
-	kv_write_once(backend->rate, from->rate);
+	kv_write_once(backend->rate_set, from->rate);
+	kv_write_once(backend->rate, from->rate ?: backend->rate ?: KV_DEFAULT_RATE);
 	kv_write_once(backend->events_port, from->events_port);
 	kv_write_once(backend->replay_port, from->replay_port);
 	kv_write_once(backend->origin, from->origin);

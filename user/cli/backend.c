@@ -9,6 +9,7 @@
 #include "common/cleanup.h"
 #include "common/config.h"
 #include "common/config_discover.h"
+#include "common/rate.h"
 #include "control.h"
 #include "discover.h"
 #include "steering.h"
@@ -47,6 +48,7 @@ yyjson_mut_val *backend_json(yyjson_mut_doc *doc, const struct view *view, __u32
 	yyjson_mut_obj_add_uint(doc, obj, "clock_tokens", backend->clock);
 	yyjson_mut_obj_add_uint(doc, obj, "capacity_tokens", backend->capacity);
 	yyjson_mut_obj_add_uint(doc, obj, "rate_tokens_per_s", backend->rate);
+	yyjson_mut_obj_add_str(doc, obj, "rate_from", rate_from(backend));
 	yyjson_mut_obj_add_uint(doc, obj, "inflight_tokens", positive(backend->inflight_tokens));
 	yyjson_mut_obj_add_uint(doc, obj, "inflight_requests",
 				positive(backend->inflight_requests));
@@ -74,7 +76,7 @@ yyjson_mut_val *backend_json(yyjson_mut_doc *doc, const struct view *view, __u32
 void backend_table(const struct view *view, __u32 service, FILE *f, const char *indent)
 {
 	struct table t = {.columns = "BACKEND ADDRESS STATE >WAIT LOAD >RUNNING >REQUESTS SHARE "
-				     ">HITS >IDLE >LENT >FAILED TOLD FROM"};
+				     ">HITS >RATE >IDLE >LENT >FAILED TOLD FROM"};
 	char name[KV_NAME_LEN], text[TABLE_TEXT], number[TABLE_TEXT];
 	struct view_totals totals;
 	double longest = 0;
@@ -101,6 +103,7 @@ void backend_table(const struct view *view, __u32 service, FILE *f, const char *
 		table_add(&t, "%s", short_number(b->requests, number));
 		table_add(&t, "%s", bar(b->requests, totals.requests, text));
 		table_add(&t, "%s", percent(b->matched_tokens, b->prompt_tokens, number));
+		table_add(&t, "%s", short_number(b->rate, number));
 		table_add(&t, "%u", view->pool[i].idle);
 		table_add(&t, "%u", view->pool[i].lent);
 		table_add(&t, "%s", short_number(b->failures, number));

@@ -70,6 +70,14 @@ static void show_engine(yyjson_val *root)
 								: "the engine's own word");
 }
 
+static void show_rate(yyjson_val *root)
+{
+	printf("  rate        computes %.0f tokens/s of prompts, %s\n",
+	       number_of(root, "rate_tokens_per_s"),
+	       strcmp(text_of(root, "rate_from"), "learned") ? text_of(root, "rate_from")
+							     : "by what streams have taken");
+}
+
 static void show_models(yyjson_val *root)
 {
 	yyjson_val *models = yyjson_obj_get(root, "models"), *model;
@@ -102,6 +110,7 @@ static void show(yyjson_val *root)
 	show_origin(root);
 	show_health(root);
 	show_engine(root);
+	show_rate(root);
 	show_models(root);
 	printf("  prediction  %s%s\n", is(prediction, "alarm") ? "ALARM: " : "",
 	       text_of(prediction, "text"));

@@ -35,7 +35,7 @@ struct kv_config_backend {
 	char name[KV_NAME_LEN]; /* unique in the instance; the address as text if not named */
 	struct kv_addr address; /* unique in its service */
 	__u64 capacity;		/* tokens; 0: as the engine says, KV_DEFAULT_CAPACITY until then */
-	__u64 rate;		/* prefill tokens per second */
+	__u64 rate;		/* prefill tokens per second; 0: learned */
 	__u16 events_port;	/* in place of the service's; 0: that one */
 	__u16 replay_port;
 	__u32 origin; /* enum kv_origin */

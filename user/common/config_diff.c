@@ -266,6 +266,11 @@ static char *format_told(__u64 value, char *buf)
 	return value ? kv_format_count(value, buf) : strcpy(buf, "as told");
 }
 
+static char *format_rate(__u64 value, char *buf)
+{
+	return value ? kv_format_count(value, buf) : strcpy(buf, "learned");
+}
+
 static char *format_origin(__u64 origin, char *buf)
 {
 	return strcpy(buf, kv_origin_name(origin));
@@ -305,7 +310,7 @@ static void changed(struct walk *w, const struct kv_config *old, const struct kv
 			backend_value(w, change, "capacity", change.old_backend->capacity,
 				      change.new_backend->capacity, format_told);
 			backend_value(w, change, "rate", change.old_backend->rate,
-				      change.new_backend->rate, kv_format_count);
+				      change.new_backend->rate, format_rate);
 			backend_value(w, change, "events_port", change.old_backend->events_port,
 				      change.new_backend->events_port, kv_format_count);
 			backend_value(w, change, "replay_port", change.old_backend->replay_port,

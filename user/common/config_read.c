@@ -221,6 +221,14 @@ static int read_limits(struct reader *r, const struct kv_raw_limits *raw, struct
 			       &config->limits.memory_per_address);
 }
 
+static int read_rate(struct reader *r, const char *text, __u64 *ret)
+{
+	if (!text || strcmp(text, "learned"))
+		return config_read_number(r, "rate", text, ret);
+	*ret = 0;
+	return 0;
+}
+
 static int read_backend(struct reader *r, const struct kv_raw_backend *raw,
 			struct kv_config_backend *backend)
 {
@@ -231,7 +239,7 @@ static int read_backend(struct reader *r, const struct kv_raw_backend *raw,
 	return read_name(r, raw->name ?: kv_addr_format(&backend->address, text, sizeof(text)),
 			 backend->name)
 		?: config_read_number(r, "capacity", raw->capacity, &backend->capacity)
-		?: config_read_number(r, "rate", raw->rate, &backend->rate)
+		?: read_rate(r, raw->rate, &backend->rate)
 		?: config_read_port(r, "events_port", raw->events_port, &backend->events_port)
 		?: config_read_port(r, "replay_port", raw->replay_port, &backend->replay_port);
 }
@@ -261,15 +269,13 @@ static int read_service(struct reader *r, const struct kv_raw_service *raw, __u3
 			struct kv_config_service *service)
 {
 	/* Capacity and rate of the service are its backends' defaults. */
-	struct kv_config_backend defaults = {
-		.rate = KV_DEFAULT_RATE,
-	};
+	struct kv_config_backend defaults = {};
 	int err;
 
 	snprintf(r->scope, sizeof(r->scope), "services[%u]", index);
 	err = read_service_values(r, raw, service)
 		?: config_read_number(r, "capacity", raw->capacity, &defaults.capacity)
-		?: config_read_number(r, "rate", raw->rate, &defaults.rate)
+		?: read_rate(r, raw->rate, &defaults.rate)
 		?: config_read_events(r, raw->events, index, &service->events)
 		?: config_read_discover(r, raw->discover, index, &service->discover);
 	if (err)

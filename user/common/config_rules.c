@@ -67,7 +67,7 @@ static const struct kv_config_rule rules[] = {
 	{"address", NULL, 0, 0, KV_ADDR_EXPECTED},
 	{"capacity", kv_parse_capacity, 1, 1ull << 36,
 	 "tokens, or BLOCKSxSIZE as 8192x16, from 1 to 2^36 tokens in all"},
-	{"rate", COUNT, 1, 1000000000, "tokens per second, from 1 to 1000000000"},
+	{"rate", COUNT, 1, 1000000000, "tokens per second, from 1 to 1000000000, or \"learned\""},
 	{"events_port", COUNT, 1, 65535, "a port from 1 to 65535"},
 	{"replay_port", COUNT, 1, 65535, "a port from 1 to 65535"},
 	{"model", NULL, 0, 0, "the model's name as requests have it, up to 255 bytes"},
