@@ -105,6 +105,7 @@ ids() {
 	[[ $(page /readyz) == *"service v4"* ]]
 	[ "$(status "$KV_V4")" = 503 ]
 	until_true 5 source_is failing
+	page /metrics | grep -Fx 'kvsteer_discovery_up{service="v4",dns="llm.test"} 0'
 	kvs status | grep 'discover  v4: llm.test port 8000: 0 engines kept: FAILS: no A or AAAA records; not answered yet'
 	[ "$(grep -c 'discovery: llm.test has no A or AAAA records' "$KV_GW_LOG")" = 1 ]
 	a 1 2
@@ -113,6 +114,11 @@ ids() {
 	until_true 5 ready
 	[ "$(status "$KV_V6")" = 200 ]
 	source_is good
+	page /metrics >"$BATS_TEST_TMPDIR/metrics"
+	grep -Fx 'kvsteer_discovery_engines{service="v4",dns="llm.test"} 2' "$BATS_TEST_TMPDIR/metrics"
+	grep -Fx 'kvsteer_discovery_up{service="v6",dns="_llm._tcp.test"} 1' "$BATS_TEST_TMPDIR/metrics"
+	grep -E '^kvsteer_discovery_failures_total\{service="v4",dns="llm.test"\} [1-9]' "$BATS_TEST_TMPDIR/metrics"
+	grep -E '^kvsteer_discovery_success_age_seconds\{service="v4"' "$BATS_TEST_TMPDIR/metrics"
 	[ "$(v4 from)" = '["dns","dns"]' ]
 	[ "$(v4 capacity_tokens)" = '[50000,50000]' ]
 	kvs -j backend show 10.72.1.2:8000 | jq -e '.from == "dns" and .dns == "llm.test"'

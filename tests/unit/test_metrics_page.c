@@ -19,6 +19,7 @@ static __u64 counters[KV_CNT_MAX];
 static struct kv_backend maps[2];
 static struct engine_report reports[2];
 static struct proof proofs[2];
+static struct kv_service_found found[2];
 static struct view_service services[2];
 static struct view_backend backends[2];
 static struct view view;
@@ -41,8 +42,14 @@ static void set_up(void)
 	reports[1].at_ns = NOW - 20 * SECOND;
 	proof_lookup(&proofs[0], PROOF_SALTED, 0);
 	proof_lookup(&proofs[0], PROOF_PLAIN, 100);
-	services[0] = (struct view_service){"chat", "price", 2, 1, 3};
-	services[1] = (struct view_service){"odd \"name\\\n", "p2c", 1, 1, 0};
+	found[0] = (struct kv_service_found){.answered_at = NOW - 3 * SECOND,
+					     .rounds = 8,
+					     .failures = 2,
+					     .engines = 4,
+					     .passed_over = 1};
+	found[1] = (struct kv_service_found){.rounds = 5, .failures = 5, .failing = 5};
+	services[0] = (struct view_service){"chat", "price", 2, 1, 3, "llm.test", &found[0]};
+	services[1] = (struct view_service){"odd \"name\\\n", "p2c", 1, 1, 0, "x.test", &found[1]};
 	backends[0] = (struct view_backend){.service = "chat",
 					    .name = "a",
 					    .address = "10.0.0.1:80",
@@ -94,6 +101,16 @@ static void figures(void)
 	CHECK(has("kvsteer_requests_express_total 1000"));
 	CHECK(has("kvsteer_service_info{service=\"odd \\\"name\\\\\\n\",policy=\"p2c\"} 1"));
 	CHECK(has("kvsteer_service_ejections_spared_total{service=\"chat\"} 3"));
+	CHECK(has("kvsteer_discovery_up{service=\"chat\",dns=\"llm.test\"} 1"));
+	CHECK(has("kvsteer_discovery_engines{service=\"chat\",dns=\"llm.test\"} 4"));
+	CHECK(has("kvsteer_discovery_engines_passed_over{service=\"chat\",dns=\"llm.test\"} 1"));
+	CHECK(has("kvsteer_discovery_success_age_seconds{service=\"chat\",dns=\"llm.test\"} 3"));
+	CHECK(has("kvsteer_discovery_rounds_total{service=\"chat\",dns=\"llm.test\"} 8"));
+	CHECK(has("kvsteer_discovery_failures_total{service=\"chat\",dns=\"llm.test\"} 2"));
+	/* not answered yet: it has no age */
+	CHECK(has("kvsteer_discovery_up{service=\"odd \\\"name\\\\\\n\",dns=\"x.test\"} 0"));
+	CHECK(strstr(page, "discovery_success_age_seconds{") &&
+	      !strstr(page, "discovery_success_age_seconds{service=\"odd"));
 	CHECK(has("kvsteer_backend_requests_total{service=\"chat\",backend=\"a\"} 7"));
 	CHECK(has("kvsteer_backend_prompt_tokens_total{service=\"chat\",backend=\"a\"} "
 		  "1125899906842624"));

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "agent/follow_private.h"
+#include "common/config_discover.h"
 #include "common/log.h"
 
 static size_t view_backends(struct following *f, struct view_backend *out,
@@ -49,6 +50,10 @@ static size_t view_services(struct following *f, struct view_service *out)
 		out[n] = (struct view_service){.name = services[i].name,
 					       .policy = kv_policy_name(services[i].policy)};
 		follow_view_service(f->follow, i, &out[n]);
+		if (kv_discovers(&services[i].discover)) {
+			out[n].dns = services[i].discover.name;
+			out[n].found = &services[i].found;
+		}
 		out[n++].taking = taking(f, i);
 	}
 	return n;

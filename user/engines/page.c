@@ -7,6 +7,7 @@
 
 #include "engines/expose.h"
 #include "engines/page_backends.h"
+#include "engines/page_discover.h"
 
 static void counters(struct expose *e, const struct view *v)
 {
@@ -69,6 +70,7 @@ struct page page_metrics(const struct view *v)
 
 	process(&e, v);
 	services(&e, v);
+	page_discover(&e, v);
 	page_backends(&e, v);
 	if (v->counters)
 		counters(&e, v);

@@ -34,6 +34,8 @@ struct view_service {
 	uint32_t backends;
 	uint32_t taking; /* of these, that take requests */
 	uint64_t spared; /* ejections that were forbidden */
+	const char *dns; /* the name that its engines are found by */
+	const struct kv_service_found *found;
 };
 
 struct view {
