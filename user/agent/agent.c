@@ -286,7 +286,7 @@ int agent_open(struct agent *agent, struct kv_config *config)
 		err = discover_open(agent);
 	if (err)
 		return err;
-	discover_file_apply(agent);
+	discover_file_open(agent);
 	keeper_serving(&agent->keeper);
 	return dataplane_write_meta(&agent->dp, agent->started_ns, kv_now_ns());
 }

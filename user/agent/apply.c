@@ -249,8 +249,10 @@ static int apply_to(struct agent *agent, struct kv_config *to, yyjson_mut_doc *d
 		following_apply(agent, from);
 		discover_apply(agent);
 		/* not yet while the agent starts: what it may read then, it may not later */
-		if (agent->discovery)
+		if (agent->discovery) {
 			discover_file_apply(agent);
+			discover_file_note(agent);
+		}
 		to = from;
 	}
 	kv_diff_free(&diff);

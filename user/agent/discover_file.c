@@ -71,14 +71,26 @@ static void on_changed(void *arg, const char *text, size_t len)
 	if (copy)
 		memcpy(copy, text, len + 1);
 	apply_text(agent, copy, len);
+	discover_file_note(agent);
+}
+
+void discover_file_note(struct agent *agent)
+{
+	const struct watched *w = agent->watched;
+
+	/* One that is to be tried again is so by the next agent, too. */
+	keeper_tell(&agent->keeper, agent->config,
+		    w && w->watch && !w->text ? file_watch_digest(w->watch) : 0);
 }
 
 void discover_file_second(struct agent *agent, __u64 now_ns)
 {
 	struct watched *w = agent->watched;
 
-	if (w && w->text && now_ns >= w->again_ns && !agent->draining)
-		apply_text(agent, kv_take(w->text), w->len);
+	if (!w || !w->text || now_ns < w->again_ns || agent->draining)
+		return;
+	apply_text(agent, kv_take(w->text), w->len);
+	discover_file_note(agent);
 }
 
 void discover_file_close(struct agent *agent)
@@ -127,6 +139,15 @@ void discover_file_apply(struct agent *agent)
 	       trouble(agent, err));
 	free(agent->watched);
 	agent->watched = NULL;
+}
+
+void discover_file_open(struct agent *agent)
+{
+	discover_file_apply(agent);
+	/* What has been written while nobody looked. */
+	if (agent->watched && agent->keeper.why == KEEPER_CRASH)
+		file_watch_known(agent->watched->watch, agent->keeper.file);
+	discover_file_note(agent);
 }
 
 int discover_file_check(struct agent *agent, const struct kv_config *to, char *err, size_t errlen)

@@ -129,7 +129,7 @@ int handover_listener(struct agent *agent, const struct sockaddr *sa, socklen_t 
 
 /* ---- the configuration in force ------------------------------------------------------ */
 
-struct kv_config *handover_config(const struct keeper *keeper)
+struct kv_config *handover_config(struct keeper *keeper)
 {
 	struct kv_config *config;
 
@@ -140,6 +140,10 @@ struct kv_config *handover_config(const struct keeper *keeper)
 		free(config);
 		config = NULL;
 	}
+	/* An agent of a version before did not say. */
+	if (config && pread(keeper->config_fd, &keeper->file, sizeof(keeper->file),
+			    sizeof(*config)) != sizeof(keeper->file))
+		keeper->file = 0;
 	return config;
 }
 

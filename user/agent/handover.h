@@ -49,7 +49,7 @@ void handover_close(struct agent *agent);
 
 /* The configuration that the agent before started with, without services; NULL: none has been
  * kept. Only after a crash: the program is then the same. */
-struct kv_config *handover_config(const struct keeper *keeper);
+struct kv_config *handover_config(struct keeper *keeper);
 
 /* ---- maps ---- */
 

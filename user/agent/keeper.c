@@ -30,8 +30,21 @@
 #define FAILURE_DELAY_MS 200 /* twice as long after each */
 #define SELF "/proc/self/exe"
 
+/* Of a configuration: what is in force may be another than what the keeper has seen. */
+struct live {
+	__typeof__(((struct kv_config *)0)->timeouts) timeouts;
+	__typeof__(((struct kv_config *)0)->limits) limits;
+	bool watch;
+	struct kv_addr http;
+	struct kv_config_follow follow;
+	struct kv_config_health health;
+	__u64 file;
+};
+
 /* What the agent tells its keeper, in memory that both have. */
 struct keeper_note {
+	struct live live[2]; /* the last one told is whole, whenever the agent dies … */
+	unsigned int lives;  /* … with this number; 0: none yet */
 	bool serving;
 	bool ending;
 	bool restart;
@@ -107,16 +120,43 @@ static void keep_descriptors(int config_fd, int before_fd)
 	}
 }
 
+/* An agent of fewer rights would get a port by its successor that it could not have itself. */
+static bool http_believed(const struct keeper *keeper, const struct kv_addr *http)
+{
+	return !keeper->path_fixed || !http->port || ntohs(http->port) >= IPPORT_RESERVED;
+}
+
+static __u64 overlay(const struct keeper *keeper, struct kv_config *config)
+{
+	unsigned int lives = __atomic_load_n(&keeper->note->lives, __ATOMIC_ACQUIRE);
+	struct live live = keeper->note->live[lives % 2];
+
+	if (!lives)
+		return 0;
+	live.limits.events = config->limits.events;
+	live.follow.health_path[sizeof(live.follow.health_path) - 1] = 0;
+	config->timeouts = live.timeouts;
+	config->limits = live.limits;
+	config->watch = live.watch;
+	config->follow = live.follow;
+	config->health = live.health;
+	if (http_believed(keeper, &live.http))
+		config->http = live.http;
+	return live.file;
+}
+
 /* The agent before may be one that an attacker has made his: what it could have written is not
- * believed, but our own copy. */
-static int write_config(const struct kv_config *from)
+ * believed, but our own copy; besides what it could have changed by itself as well. */
+static int write_config(const struct keeper *keeper)
 {
 	int fd = memfd_create("kvsteerd-config", MFD_CLOEXEC);
-	struct kv_config config = *from;
+	struct kv_config config = *keeper->config;
+	__u64 file = overlay(keeper, &config);
 
 	config.services = NULL;
 	config.n_services = 0;
-	if (fd >= 0 && pwrite(fd, &config, sizeof(config), 0) != sizeof(config)) {
+	if (fd >= 0 && (pwrite(fd, &config, sizeof(config), 0) != sizeof(config) ||
+			pwrite(fd, &file, sizeof(file), sizeof(config)) != sizeof(file))) {
 		close(fd);
 		fd = -1;
 	}
@@ -188,7 +228,7 @@ static void become_agent(const struct keeper *keeper)
 		delay(failures);
 	if (failures && keeper->before_fd >= 0)
 		become_former(keeper);
-	config_fd = write_config(keeper->config);
+	config_fd = write_config(keeper);
 	if (note->restart) {
 		become_next(keeper, path, config_fd);
 		kv_err("%s: cannot be executed: %s: the same program again", path, strerror(errno));
@@ -274,6 +314,22 @@ bool keeper_reap(struct keeper *keeper)
 bool keeper_lives(const struct keeper *keeper)
 {
 	return keeper->pid[0] || keeper->pid[1];
+}
+
+void keeper_tell(struct keeper *keeper, const struct kv_config *config, __u64 file)
+{
+	unsigned int next = keeper->note->lives + 1;
+
+	keeper->note->live[next % 2] = (struct live){
+		.timeouts = config->timeouts,
+		.limits = config->limits,
+		.watch = config->watch,
+		.http = config->http,
+		.follow = config->follow,
+		.health = config->health,
+		.file = file,
+	};
+	__atomic_store_n(&keeper->note->lives, next, __ATOMIC_RELEASE);
 }
 
 void keeper_serving(struct keeper *keeper)

@@ -35,6 +35,7 @@ struct keeper {
 	int failures;		/* agents in a row that died before they served */
 	enum keeper_why why;	/* this agent was started */
 	int config_fd;		/* the configuration of the agent before; -1: none */
+	__u64 file;		/* … and what its file said, as a digest; 0: not known */
 	int before_fd;		/* … and its program, until we serve; -1: none, or the same */
 	const struct kv_config *config; /* … and of this one */
 	bool path_fixed; /* the agent has fewer rights: it does not say what is executed */
@@ -50,6 +51,9 @@ int keeper_start(struct keeper *keeper, const struct kv_config *config);
 /* Whether one has been killed; whether there is any. */
 bool keeper_reap(struct keeper *keeper);
 bool keeper_lives(const struct keeper *keeper);
+/* What the next agent is to know after a crash: what of the configuration in force may be changed
+ * while an agent runs, and what the watched file says. */
+void keeper_tell(struct keeper *keeper, const struct kv_config *config, __u64 file);
 /* From here on a death of the agent is no failure to start. */
 void keeper_serving(struct keeper *keeper);
 /* The agent ends, or dies over that: the keeper then ends too. */

@@ -16,7 +16,7 @@
 
 /* After a crash what was in force counts, as long as the maps are there that say of what services.
  */
-static struct kv_config *config_of_before(const struct keeper *keeper)
+static struct kv_config *config_of_before(struct keeper *keeper)
 {
 	struct kv_config *config = handover_config(keeper);
 

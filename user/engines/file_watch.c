@@ -12,6 +12,9 @@
 #include <sys/inotify.h>
 #include <unistd.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include "common/cleanup.h"
 #include "common/log.h"
 #include "engines/time.h"
@@ -177,6 +180,20 @@ int file_watch_new(struct event_base *base, const char *path,
 	event_add(&w->readable, NULL);
 	*ret = w;
 	return 0;
+}
+
+uint64_t file_watch_digest(const struct file_watch *w)
+{
+	return XXH3_64bits(w->now.p ? w->now.p : "", w->now.len) | 1;
+}
+
+void file_watch_known(struct file_watch *w, uint64_t digest)
+{
+	if (file_watch_digest(w) == digest)
+		return;
+	free(w->now.p);
+	w->now = (struct text){};
+	wait_a_little(w);
 }
 
 void file_watch_free(struct file_watch *w)

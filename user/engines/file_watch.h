@@ -8,6 +8,7 @@
 
 #include <event2/event.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define FILE_WATCH_MAX (4u << 20)
 #define FILE_WATCH_SETTLE_MS 100 /* twice: the text must have stayed the same */
@@ -20,6 +21,10 @@ struct file_watch;
 int file_watch_new(struct event_base *base, const char *path,
 		   void (*changed)(void *arg, const char *text, size_t len), void *arg,
 		   struct file_watch **ret);
+/* Of the text in force, or last seen: never 0. */
+uint64_t file_watch_digest(const struct file_watch *w);
+/* What was known of it before the start: if that is another text, the one there is a change. */
+void file_watch_known(struct file_watch *w, uint64_t digest);
 void file_watch_free(struct file_watch *w);
 
 #endif
