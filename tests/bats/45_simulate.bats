@@ -46,6 +46,31 @@ fails() {
 		(.policy | length > 0) and (.state | length > 0) and .speed >= 1)] | length == 26' out
 }
 
+@test "incidents: an engine slower, an engine and the agent restarted, in mid-run" {
+	for how in "" --learn-rates; do
+		sim -j "$TRACE" --policy price --speed 3 --slow 3:4@60 $how >"slow$how"
+		sim -j "$TRACE" --policy price --speed 3 $how >"fast$how"
+		jq -es '.[0].runs[0].ttft_mean_s > 1.03 * .[1].runs[0].ttft_mean_s' "slow$how" "fast$how"
+	done
+	jq -es '[.[].runs[0].ttft_p99_s] | .[0] < 1.3 * .[1]' slow--learn-rates slow
+	# rates that it begins with are another's: it finds out
+	sim -j "$TRACE" --policy price --rate 64000 --speed 12 >known
+	sim -j "$TRACE" --policy price --rate 64000 --speed 12 --learn-rates >learned
+	jq -es '[.[].runs[0].ttft_p99_s] | .[0] < 1.3 * .[1]' learned known
+	sim -j "$TRACE" --policy price --restart 2@30,5@90 --agent-restart 60 --learn-rates --slice 30 >out
+	jq -e '.runs[0] | .requests == 2000 and .dead == 0 and (.slices | length > 4) and
+		([.slices[].requests] | add) == 2000 and ([.slices[].hits] | add) > 0' out
+	jq -es '.[0].runs[0].hit_rate < .[1].runs[0].hit_rate + 0.01' out fast
+	fails 'expected ENGINE:FACTOR' "$TRACE" --slow 3
+	fails 'found "3:0": expected ENGINE:FACTOR' "$TRACE" --slow 2:2,3:0
+	fails 'expected ENGINE@SECONDS' "$TRACE" --restart 0@5
+	fails 'expected ENGINE@SECONDS' "$TRACE" --restart 3@5s
+	fails 'expected seconds' "$TRACE" --agent-restart soon
+	fails 'engine 9: there are 8' "$TRACE" --restart 9@5
+	fails 'more than 32' "$TRACE" --slow "1:2$(printf ',1:2%.0s' {1..64})"
+	fails '--slice: found "0"' "$TRACE" --slice 0
+}
+
 @test "the same each time, from a file and from a pipe" {
 	sim -j "$TRACE" --speed 2 | jq 'del(.trace, .runs[].decisions_per_s)' >one
 	zcat "$TRACE" | sim -j - --speed 2 | jq 'del(.trace, .runs[].decisions_per_s)' >two

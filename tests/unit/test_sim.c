@@ -249,6 +249,59 @@ static void test_state(void)
 		CHECK(r.over == 0 && r.under == 0);
 	}
 
+	TEST("one of three computes four times slower: learned is as good as known")
+	{
+		struct sim_options slow = {
+			.backends = 3, .blocks = 900, .block_tokens = 16, .rate = 12000};
+		struct sim_incident incident = {SIM_SLOW, .engine = 1, .at_s = 40, .factor = 4};
+		struct sim_result known, learned, fast;
+
+		fast = simulate("price", &slow, lines, CHATS * TURNS);
+		CHECK_EQ(sim_incident_add(&slow.incidents, &incident), 0);
+		known = simulate("price", &slow, lines, CHATS * TURNS);
+		slow.learn_rates = true;
+		learned = simulate("price", &slow, lines, CHATS * TURNS);
+		CHECK(known.ttft_mean > 1.1 * fast.ttft_mean);
+		CHECK(learned.ttft_p99 <= 1.3 * known.ttft_p99);
+		CHECK(learned.ttft_mean <= 1.1 * known.ttft_mean);
+	}
+
+	TEST("an engine that was started again: nobody is steered by what it held")
+	{
+		struct sim_options again = options;
+		struct sim_incident incident = {SIM_RESTART, .engine = 2, .at_s = 20};
+		struct sim_result before, r;
+
+		for (int told = 0; told < 2; told++) {
+			again = options;
+			again.blocks = 900;
+			again.told = told;
+			before = simulate("price", &again, lines, CHATS * TURNS);
+			CHECK_EQ(sim_incident_add(&again.incidents, &incident), 0);
+			CHECK_EQ(again.incidents.n, 2);
+			r = simulate("price", &again, lines, CHATS * TURNS);
+			CHECK_EQ(r.requests, CHATS * TURNS);
+			CHECK_EQ(r.dead, 0);
+			CHECK(r.hit_rate < before.hit_rate);
+			CHECK(r.hit_rate > 0.8 * before.hit_rate);
+		}
+	}
+
+	TEST("another agent: the tables are as they were, and so are rates")
+	{
+		struct sim_options same = options;
+		struct sim_incident incident = {SIM_AGENT_RESTART, .at_s = 60};
+		struct sim_result before, r;
+
+		same.learn_rates = true;
+		before = simulate("price", &same, lines, CHATS * TURNS);
+		CHECK_EQ(sim_incident_add(&same.incidents, &incident), 0);
+		r = simulate("price", &same, lines, CHATS * TURNS);
+		CHECK(r.hit_rate > 0.98 * before.hit_rate);
+		CHECK(r.ttft_p99 < 1.1 * before.ttft_p99);
+		CHECK_EQ(r.dead, 0);
+	}
+
 	TEST("queues seen late are a peer's trouble, not ours")
 	{
 		struct sim_options late = options;

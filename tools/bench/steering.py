@@ -118,11 +118,41 @@ def late():
         line('metrics late', f'by {s} s, mean TTFT over that of 0 s', run['ttft_mean_s'] / runs[0]['ttft_mean_s'], most=1)
 
 
+def share(run, since, until):
+    slices = [s for s in run['slices'] if since <= s['at_s'] < until]
+    return sum(s['hits'] for s in slices) / max(1, sum(s['blocks'] for s in slices))
+
+
+def incidents():
+    # each over 8 engines, one of which is touched in the middle of the run
+    for trace, at, end in (('conversation', 600, 1140), ('synthetic', 120, 300)):
+        path = f'{TRACES}/mooncake-fast25/{trace}_trace.jsonl'
+        name = f'{trace} ×3'
+        if not os.path.exists(path):
+            note(name, 'incidents', f'skipped: no {path}')
+            continue
+        run = lambda *args: simulate(path, '--policy', 'price', '--speed', '3', '--slice', '10', *args)[0]
+        calm = run()
+        for what, args in (('all alike', ()), ('one 4 × slower', ('--slow', '3:4')),
+                           ('one 4 × slower in mid-run', ('--slow', f'3:4@{at}'))):
+            knew, learned = run(*args), run(*args, '--learn-rates')
+            line(name, f'{what}: rates learned, P99 over known', learned['ttft_p99_s'] / knew['ttft_p99_s'], most=1.3)
+        for what, args in (('an engine restarted', ('--restart', f'3@{at}')),
+                           ('the agent restarted', ('--agent-restart', str(at), '--learn-rates'))):
+            after = run(*args)
+            # away for a minute; then one cache's worth of tokens, an eighth of what comes
+            back = at + (60 if 'engine' in what else 0)
+            turnover = 8 * 2000 * 512 / (sum(s['blocks'] for s in calm['slices']) * 512 * (1 - calm['hit_rate']) / calm['seconds'])
+            line(name, f'{what}: P99 over a calm run', after['ttft_p99_s'] / calm['ttft_p99_s'], most=1.3)
+            line(name, f'{what}: hits after one turnover ({turnover:.0f} s), over a calm run',
+                 share(after, back + turnover, end) / share(calm, back + turnover, end), least=.95, unit='%')
+            line(name, f'{what}: requests steered by a dead cache', after['dead'], most=0)
+
+
 def main():
     print('| workload | what | goal | came | reached |\n|---|---|---|---|---|')
-    for part in (mooncake, ladder, groups, prefixes, nosharing, burst, late):
+    for part in (mooncake, ladder, groups, prefixes, nosharing, burst, late, incidents):
         part()
-    note('one engine slower; restarts', 'all', 'not simulated')
     print(f'\n{missed} goals missed')
     return missed > 0
 

@@ -33,7 +33,9 @@ static const struct cli_object objects[] = {
 	{"simulate",
 	 "TRACE|--workload NAME [--policy LIST|all] [--speed LIST] [--backends N] [--blocks B] "
 	 "[--block TOKENS] "
-	 "[--rate TOKENS/S] [--events|--learned] [--metrics-delay S] [--plot FILE.svg]",
+	 "[--rate TOKENS/S] [--events|--learned] [--metrics-delay S] [--plot FILE.svg] "
+	 "[--learn-rates] [--slow ENGINE:FACTOR[@S],…] [--restart ENGINE@S,…] "
+	 "[--agent-restart S,…] [--slice S]",
 	 "what this gateway would do for the traffic of a trace", do_simulate, NULL},
 	{"version", "", "of this program and of the maps it reads", do_version, NULL},
 	{0},

@@ -11,6 +11,7 @@
 #include "sim/plot.h"
 #include "sim/sim.h"
 #include "sim/workload.h"
+#include "simulate_incidents.h"
 #include "table.h"
 
 #define RUNS_MAX 256
@@ -148,14 +149,26 @@ static int read_order(struct cli *cli, int argc, char **argv, struct order *o)
 {
 	const char *policy = POLICIES_DEFAULT, *speed = "1", *backends = NULL, *blocks = NULL;
 	const char *block = NULL, *rate = NULL, *delay = NULL, *workload = NULL;
+	const char *slow = NULL, *restart = NULL, *agent = NULL, *slice = NULL;
 	bool learned = false;
 	const struct cli_option options[] = {
-		{"--workload", &workload, NULL}, {"--policy", &policy, NULL},
-		{"--speed", &speed, NULL},	 {"--backends", &backends, NULL},
-		{"--blocks", &blocks, NULL},	 {"--block", &block, NULL},
-		{"--rate", &rate, NULL},	 {"--metrics-delay", &delay, NULL},
-		{"--plot", &o->plot, NULL},	 {"--events", NULL, &o->options.told},
-		{"--learned", NULL, &learned},	 {0},
+		{"--workload", &workload, NULL},
+		{"--policy", &policy, NULL},
+		{"--speed", &speed, NULL},
+		{"--backends", &backends, NULL},
+		{"--blocks", &blocks, NULL},
+		{"--block", &block, NULL},
+		{"--rate", &rate, NULL},
+		{"--metrics-delay", &delay, NULL},
+		{"--plot", &o->plot, NULL},
+		{"--events", NULL, &o->options.told},
+		{"--learned", NULL, &learned},
+		{"--slow", &slow, NULL},
+		{"--restart", &restart, NULL},
+		{"--agent-restart", &agent, NULL},
+		{"--slice", &slice, NULL},
+		{"--learn-rates", NULL, &o->options.learn_rates},
+		{0},
 	};
 	int rc = cli_arguments(cli, &argc, argv, options, 0, 1);
 
@@ -175,6 +188,9 @@ static int read_order(struct cli *cli, int argc, char **argv, struct order *o)
 			    &o->options.rate)
 	     ?: read_number(cli, "--metrics-delay", delay, 0, 3600, "seconds from 0 to 3600",
 			    &o->options.metrics_delay)
+	     ?: read_number(cli, "--slice", slice, 1, 1e6, "seconds from 1 to 1000000",
+			    &o->options.slice_s)
+	     ?: simulate_incidents(cli, slow, restart, agent, &o->options.incidents)
 	     ?: read_list(cli, o, speed, read_speed)
 	     ?: read_list(cli, o, policy, read_policy);
 	if (!rc && o->n_policies * o->n_speeds > RUNS_MAX)
@@ -184,6 +200,24 @@ static int read_order(struct cli *cli, int argc, char **argv, struct order *o)
 }
 
 /* ---- output --------------------------------------------------------------------------- */
+
+static void add_slices(yyjson_mut_doc *doc, yyjson_mut_val *run, const struct order *o,
+		       const struct sim_result *r)
+{
+	yyjson_mut_val *slices = yyjson_mut_obj_add_arr(doc, run, "slices");
+
+	for (uint32_t i = 0; i < r->n_slices; i++) {
+		const struct sim_slice *s = &r->slices[i];
+		yyjson_mut_val *slice = yyjson_mut_arr_add_obj(doc, slices);
+
+		yyjson_mut_obj_add_real(doc, slice, "at_s", i * o->options.slice_s);
+		yyjson_mut_obj_add_uint(doc, slice, "requests", s->requests);
+		yyjson_mut_obj_add_uint(doc, slice, "blocks", s->blocks);
+		yyjson_mut_obj_add_uint(doc, slice, "hits", s->hits);
+		yyjson_mut_obj_add_real(doc, slice, "ttft_mean_s",
+					s->requests ? s->ttft_sum / s->requests : 0);
+	}
+}
 
 static int print_json(struct cli *cli, const struct order *o, const struct sim_result *results,
 		      unsigned int n)
@@ -215,9 +249,12 @@ static int print_json(struct cli *cli, const struct order *o, const struct sim_r
 		yyjson_mut_obj_add_real(doc, run, "busiest_over_mean", r->busiest_over_mean);
 		yyjson_mut_obj_add_real(doc, run, "over", r->over);
 		yyjson_mut_obj_add_real(doc, run, "under", r->under);
+		yyjson_mut_obj_add_uint(doc, run, "dead", r->dead);
 		yyjson_mut_obj_add_uint(doc, run, "diverted", r->diverted);
 		yyjson_mut_obj_add_uint(doc, run, "moves", r->moves);
 		yyjson_mut_obj_add_real(doc, run, "decisions_per_s", round(r->decisions_per_s));
+		if (o->options.slice_s > 0)
+			add_slices(doc, run, o, r);
 	}
 	return cli_print(cli, doc, root);
 }
@@ -311,7 +348,7 @@ static int fill_sizes(struct cli *cli, struct sim_options *s, const struct trace
 				    ?: BLOCKS_DEFAULT;
 	if (!s->rate)
 		s->rate = head->rate ?: RATE_DEFAULT;
-	return check_sizes(cli, s);
+	return check_sizes(cli, s) ?: simulate_incidents_check(cli, &s->incidents, s->backends);
 }
 
 int do_simulate(struct cli *cli, int argc, char **argv)

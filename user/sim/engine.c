@@ -94,8 +94,20 @@ static void evict(struct sim_cache *c, uint32_t at)
 	c->blocks[at].chain = c->free;
 	c->free = at;
 	c->n--;
+	c->evicted++;
 	if (c->changed)
 		c->changed(c->ctx, c->blocks[at].id, false);
+}
+
+void sim_cache_clear(struct sim_cache *c)
+{
+	sim_changed_fn changed = c->changed;
+
+	c->changed = NULL;
+	while (c->n)
+		evict(c, c->blocks[0].prev);
+	c->changed = changed;
+	c->evicted = 0;
 }
 
 uint32_t sim_cache_match(const struct sim_cache *c, const uint64_t *ids, uint32_t n)

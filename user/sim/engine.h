@@ -24,12 +24,15 @@ struct sim_cache {
 	uint32_t *buckets;
 	uint32_t mask;
 	uint32_t n, capacity, free;
+	uint64_t evicted;
 	sim_changed_fn changed;
 	void *ctx;
 };
 
 int sim_cache_init(struct sim_cache *c, uint32_t capacity);
 void sim_cache_free(struct sim_cache *c);
+/* It has lost everything, and says nothing of it. */
+void sim_cache_clear(struct sim_cache *c);
 /* How many leading blocks are there. */
 uint32_t sim_cache_match(const struct sim_cache *c, const uint64_t *ids, uint32_t n);
 void sim_cache_serve(struct sim_cache *c, const uint64_t *ids, uint32_t n);
@@ -39,6 +42,7 @@ struct sim_engine {
 	double rate;	/* tokens per second */
 	double free_at; /* when its queue is empty */
 	double work;	/* seconds of prefill, in all */
+	bool cold;	/* started again, and nothing evicted since */
 };
 
 /* Seconds that a request would wait. */

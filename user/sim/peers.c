@@ -15,7 +15,7 @@ struct sight {
 	uint32_t n;		/* backends */
 	uint32_t blocks;	/* of the request */
 	uint64_t key;		/* of its first blocks */
-	double block_s;		/* of prefill, for one block */
+	const double *block_s;	/* of prefill, for one block */
 	const double *wait;	/* seconds queued, as of the last look */
 	const uint32_t *got;	/* leading blocks, as far as is known */
 	const uint32_t *flying; /* requests in flight */
@@ -34,7 +34,7 @@ struct sim_peer {
 	struct sim_cache *pictures; /* by backend, if the rule wants them */
 	double looked_at;
 	__u64 random;
-	double wait[KV_MAX_BACKENDS];
+	double wait[KV_MAX_BACKENDS], block_s[KV_MAX_BACKENDS];
 	uint32_t got[KV_MAX_BACKENDS], held[KV_MAX_BACKENDS];
 };
 
@@ -68,7 +68,7 @@ static void consider(const struct sight *s, struct least *l, uint32_t k, double 
 
 static double uncached(const struct sight *s, uint32_t k)
 {
-	return (s->blocks - s->got[k]) * s->block_s;
+	return (s->blocks - s->got[k]) * s->block_s[k];
 }
 
 /* ---- llm-d: among those that hold most of it the least token load ---------------------- */
@@ -248,7 +248,7 @@ void sim_peer_choose(struct sim_peer *p, double now, const struct sim_request *r
 	struct sight s = {
 		.n = n,
 		.blocks = request->n_ids,
-		.block_s = p->options->block_tokens / p->options->rate,
+		.block_s = p->block_s,
 		.wait = p->wait,
 		.got = p->got,
 		.flying = requests,
@@ -265,6 +265,7 @@ void sim_peer_choose(struct sim_peer *p, double now, const struct sim_request *r
 
 		p->got[k] = sim_cache_match(c, request->ids, request->n_ids);
 		p->held[k] = c->n;
+		p->block_s[k] = p->options->block_tokens / engines[k].rate;
 		if (p->got[k] > best)
 			best = p->got[k];
 		if (look)

@@ -9,6 +9,8 @@
 #include "sim/stats.h"
 #include "sim/steering.h"
 
+#define SLICES_MAX 100000
+
 struct sim_run {
 	const struct sim_policy *policy;
 	const struct sim_options *options;
@@ -21,7 +23,11 @@ struct sim_run {
 	double next_answer;
 	double end;
 	struct sim_times ttft;
-	uint64_t blocks, hits, over, under, diverted, moves;
+	uint64_t blocks, hits, over, under, diverted, moves, dead;
+	uint32_t incident; /* the next one */
+	double second;	   /* and the next look at rates */
+	struct sim_slice *slices;
+	uint32_t n_slices;
 	double cpu_s;
 };
 
@@ -76,6 +82,7 @@ void sim_run_free(struct sim_run *r)
 	free(r->engines);
 	free(r->queues);
 	free(r->requests);
+	free(r->slices);
 	free(r);
 }
 
@@ -101,6 +108,61 @@ static void answer(struct sim_run *r, double now)
 				sim_steering_answered(r->steering, k, at);
 		}
 	}
+}
+
+static void away(struct sim_run *r, uint32_t k, double now)
+{
+	struct sim_ring *q = &r->queues[k];
+
+	if (r->steering)
+		sim_steering_away(r->steering, k, now);
+	r->requests[k] -= q->tail - q->head;
+	q->head = q->tail;
+	sim_cache_clear(&r->engines[k].cache);
+	r->engines[k].cold = true;
+	r->engines[k].free_at = now + SIM_RESTART_S;
+}
+
+static void happen(struct sim_run *r, const struct sim_incident *i)
+{
+	struct sim_engine *e = &r->engines[i->engine];
+
+	if (i->kind == SIM_SLOW) {
+		e->rate /= i->factor;
+		if (r->steering)
+			sim_steering_rate(r->steering, i->engine, e->rate);
+	} else if (i->kind == SIM_RESTART) {
+		away(r, i->engine, i->at_s);
+	} else if (r->steering && i->kind == SIM_RESTARTED) {
+		sim_steering_back(r->steering, i->engine);
+	} else if (r->steering && i->kind == SIM_AGENT_RESTART) {
+		sim_steering_agent(r->steering);
+	}
+}
+
+/* All that happens up to now: answers, incidents, looks at rates. */
+static void pass_time(struct sim_run *r, double now)
+{
+	const struct sim_incidents *incidents = &r->options->incidents;
+
+	for (;;) {
+		const struct sim_incident *i = &incidents->all[r->incident];
+		double at = r->incident < incidents->n ? i->at_s : 1e300;
+
+		if (r->options->learn_rates && r->second <= now && r->second < at) {
+			answer(r, r->second);
+			if (r->steering)
+				sim_steering_second(r->steering, r->second);
+			r->second += 1;
+		} else if (at <= now) {
+			answer(r, at);
+			happen(r, i);
+			r->incident++;
+		} else {
+			break;
+		}
+	}
+	answer(r, now);
 }
 
 static int choose(struct sim_run *r, double now, const struct sim_request *request,
@@ -140,14 +202,38 @@ static int serve(struct sim_run *r, double now, const struct sim_request *reques
 	return 0;
 }
 
+static int add_to_slice(struct sim_run *r, double now, uint64_t blocks, uint64_t hits, double ttft)
+{
+	double which = r->options->slice_s > 0 ? now / r->options->slice_s : 0;
+	uint32_t at = which < SLICES_MAX ? which : SLICES_MAX - 1, n = at + 1;
+	struct sim_slice *grown;
+
+	if (r->options->slice_s <= 0)
+		return 0;
+	if (n > r->n_slices) {
+		grown = reallocarray(r->slices, n, sizeof(*grown));
+		if (!grown)
+			return -ENOMEM;
+		memset(grown + r->n_slices, 0, (n - r->n_slices) * sizeof(*grown));
+		r->slices = grown;
+		r->n_slices = n;
+	}
+	r->slices[at].requests++;
+	r->slices[at].blocks += blocks;
+	r->slices[at].hits += hits;
+	r->slices[at].ttft_sum += ttft;
+	return 0;
+}
+
 static int run_one(struct sim_run *r, const struct sim_request *request)
 {
 	double now = request->at_s / r->speed;
 	struct sim_choice c = {0};
 	uint32_t held, believed;
+	struct sim_engine *e;
 	int err;
 
-	answer(r, now);
+	pass_time(r, now);
 	err = choose(r, now, request, &c) ?: serve(r, now, request, c.backend, &held);
 	if (err)
 		return err;
@@ -158,7 +244,11 @@ static int run_one(struct sim_run *r, const struct sim_request *request)
 	r->under += held > believed ? held - believed : 0;
 	r->diverted += c.diverted;
 	r->moves += c.moved;
-	return 0;
+	e = &r->engines[c.backend];
+	e->cold = e->cold && !e->cache.evicted;
+	/* nothing else can have taken it yet */
+	r->dead += e->cold && believed > held;
+	return add_to_slice(r, now, request->n_ids, held, e->free_at - now);
 }
 
 static double cpu_now(void)
@@ -209,6 +299,9 @@ void sim_run_end(struct sim_run *r, struct sim_result *ret)
 		.busiest_over_mean = work > 0 ? most * n / work : 0,
 		.over = r->over / blocks,
 		.under = r->under / blocks,
+		.dead = r->dead,
+		.slices = r->slices,
+		.n_slices = r->n_slices,
 		.diverted = r->diverted,
 		.moves = r->moves,
 		.decisions_per_s = r->cpu_s > 0 ? r->ttft.n / r->cpu_s : 0,

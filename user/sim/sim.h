@@ -14,14 +14,18 @@
 #include "kvsteer/fixed.h"
 #include "kvsteer/shared.h"
 #include "sim/engine.h"
+#include "sim/incident.h"
 #include "sim/trace.h"
 
 struct sim_options {
 	uint32_t backends;
 	uint32_t blocks; /* of each cache */
 	uint32_t block_tokens;
-	double rate;	      /* prefill tokens per second and backend */
-	bool told;	      /* engines say what they store and evict; else it is learned */
+	double rate;	  /* prefill tokens per second and backend */
+	bool told;	  /* engines say what they store and evict; else it is learned */
+	bool learn_rates; /* how fast engines are is learned; else it is known at any time */
+	double slice_s;	  /* results by the time when requests came; 0: of all only */
+	struct sim_incidents incidents;
 	double metrics_delay; /* seconds between two looks at the queues, for those that look */
 };
 
@@ -53,6 +57,11 @@ struct sim_policy {
 extern const struct sim_policy sim_policies[];
 const struct sim_policy *sim_policy_find(const char *name);
 
+struct sim_slice {
+	uint64_t requests, blocks, hits;
+	double ttft_sum;
+};
+
 struct sim_result {
 	const struct sim_policy *policy;
 	const char *state; /* what it knows of the caches: learned, events, exact */
@@ -64,8 +73,11 @@ struct sim_result {
 	double ttft_mean, ttft_p50, ttft_p90, ttft_p99;
 	double busiest_over_mean; /* of prefill work */
 	double over, under;	  /* of all blocks: believed but gone, there but unknown */
-	uint64_t diverted;	  /* sent where less of it was believed cached than elsewhere */
-	uint64_t moves; /* of these, those whose conversation has its home there from now on */
+	uint64_t dead;		  /* requests steered by what a restart has taken */
+	struct sim_slice *slices; /* the run's */
+	uint32_t n_slices;
+	uint64_t diverted; /* sent where less of it was believed cached than elsewhere */
+	uint64_t moves;	   /* of these, those whose conversation has its home there from now on */
 	double decisions_per_s; /* of CPU time, engines and caches included */
 };
 

@@ -2,6 +2,8 @@
 #define KV_ONE_THREAD
 #include "sim/steering.h"
 
+#include "common/config.h"
+#include "common/rate.h"
 #include "sim/ring.h"
 #include "sim/world.h"
 
@@ -23,6 +25,8 @@ struct sim_steering {
 	struct world_prefix *spare;
 	__u32 spare_slots;
 	bool is_told;
+	bool learn_rates;
+	struct rate rates[KV_MAX_BACKENDS];
 };
 
 /* ---- the table of prefixes ------------------------------------------------------------ */
@@ -120,6 +124,9 @@ struct sim_steering *sim_steering_new(enum kv_policy policy, const struct sim_op
 	world_populate(&s->world, policy, options->backends,
 		       (__u64)options->blocks * options->block_tokens, options->rate);
 	s->is_told = options->told;
+	s->learn_rates = options->learn_rates;
+	for (__u32 k = 0; k < options->backends; k++)
+		sim_steering_rate(s, k, options->rate);
 	for (__u32 k = 0; k < options->backends && s->is_told; k++) {
 		s->told[k] = (struct told){s, k};
 		engines[k].cache.changed = on_changed;
@@ -195,9 +202,48 @@ void sim_steering_answered(struct sim_steering *s, uint32_t backend, double now)
 
 	enter(s, now);
 	prefetch(&s->world, &d->query);
+	kv_dispatch_timed(d);
 	kv_dispatch_answered(d);
 	kv_dispatch_finished(d);
 	waiting->head++;
+}
+
+void sim_steering_second(struct sim_steering *s, double now)
+{
+	enter(s, now);
+	if (s->learn_rates)
+		rate_look(s->rates, s->world.backends, &s->world.services[0], s->world.now);
+}
+
+void sim_steering_rate(struct sim_steering *s, uint32_t backend, double rate)
+{
+	struct kv_backend *b = &s->world.backends[backend];
+
+	if (!s->learn_rates)
+		b->rate = b->rate_set = rate >= 1 ? rate : 1;
+	else if (!s->rates[backend].looked_ns)
+		b->rate = KV_DEFAULT_RATE;
+}
+
+void sim_steering_away(struct sim_steering *s, uint32_t backend, double now)
+{
+	struct sim_ring *waiting = &s->waiting[backend];
+
+	enter(s, now);
+	s->world.backends[backend].state = KV_BACKEND_DOWN;
+	for (; waiting->head != waiting->tail; waiting->head++)
+		kv_dispatch_failed(sim_ring_head(waiting, sizeof(struct kv_dispatch)));
+}
+
+void sim_steering_back(struct sim_steering *s, uint32_t backend)
+{
+	s->world.backends[backend].epoch++;
+	s->world.backends[backend].state = KV_BACKEND_UP;
+}
+
+void sim_steering_agent(struct sim_steering *s)
+{
+	memset(s->rates, 0, sizeof(s->rates));
 }
 
 void sim_steering_prefetch(struct sim_steering *s, const struct sim_request *request)

@@ -25,6 +25,15 @@ int sim_steering_choose(struct sim_steering *s, double now, const struct sim_req
 void sim_steering_served(struct sim_steering *s, uint32_t backend);
 /* The longest-waiting request of this backend is answered. */
 void sim_steering_answered(struct sim_steering *s, uint32_t backend, double now);
+/* A second has passed: rates are looked at. */
+void sim_steering_second(struct sim_steering *s, double now);
+/* The backend computes so fast from now on. */
+void sim_steering_rate(struct sim_steering *s, uint32_t backend, double rate);
+/* It is away: what it had in hand has failed; or it is back, another process. */
+void sim_steering_away(struct sim_steering *s, uint32_t backend, double now);
+void sim_steering_back(struct sim_steering *s, uint32_t backend);
+/* Another agent takes over. */
+void sim_steering_agent(struct sim_steering *s);
 /* Will be asked for soon. */
 void sim_steering_prefetch(struct sim_steering *s, const struct sim_request *request);
 

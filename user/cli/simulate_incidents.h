@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef KVSTEER_CLI_SIMULATE_INCIDENTS_H
+#define KVSTEER_CLI_SIMULATE_INCIDENTS_H
+
+#include "cli.h"
+#include "sim/incident.h"
+
+/* As the options say, each NULL if it is not given; engines are counted from 1 there. CLI_OK, or
+ * what is wrong has been said. */
+int simulate_incidents(struct cli *cli, const char *slow, const char *restart, const char *agent,
+		       struct sim_incidents *ret);
+/* None is of an engine that there is not. */
+int simulate_incidents_check(struct cli *cli, const struct sim_incidents *incidents,
+			     uint32_t backends);
+
+#endif
