@@ -91,6 +91,7 @@ int kv_ingress(struct __sk_buff *skb)
 	if (!scratch || skb->pkt_type == KV_PACKET_OTHERHOST)
 		return TC_ACT_OK;
 	p = &scratch->packet;
+	scratch->left = 0;
 	if (kv_packet_parse(skb, p, true))
 		return kv_other_ingress(skb, p);
 	service = kv_service_of(&p->key);

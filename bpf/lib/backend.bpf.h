@@ -298,8 +298,10 @@ static __noinline int kv_from_backend(struct __sk_buff *skb, struct kv_packet *p
 		kv_settle_answered(slot, s->begun, s->streamed);
 	if (s->stashed && s->verdict == KV_V_FORWARD)
 		kv_bump(KV_CNT_stashed);
-	if (s->broken)
+	if (s->broken) {
 		kv_bump(KV_CNT_broken_response);
+		kv_trace_slot(slot, KV_TRACE_CUT);
+	}
 	if (s->ended)
 		kv_pair_settle(&s->end, &s->out.to);
 	if (s->verdict == KV_V_CHALLENGE) {

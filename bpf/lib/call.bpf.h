@@ -4,6 +4,7 @@
 #define KVSTEER_CALL_BPF_H
 
 #include "record.bpf.h"
+#include "trace.bpf.h"
 
 KV_MAP(kv_agent_steer, BPF_MAP_TYPE_ARRAY, 1, __u32, struct kv_steer, 0);
 
@@ -22,13 +23,23 @@ int kv_agent_call(void *ctx)
 		steer->masked = call->masked;
 		__builtin_memcpy(steer->mask, call->mask, sizeof(steer->mask));
 		if (!kv_steer_decide(steer)) {
+			call->dispatch.trace = kv_trace_decided(steer, &call->from);
 			kv_steer_commit(steer, &call->dispatch);
 			kv_record(&call->dispatch);
 		}
 		call->choice = steer->choice;
 		return 0;
 	}
+	if (call->op == KV_CALL_TRACE_END) {
+		if (call->dispatch.trace)
+			kv_trace_ended(call->dispatch.trace, call->end, call->status, call->bytes,
+				       call->closed);
+		else
+			kv_trace_refused(&call->from, &call->dispatch.query, call->status);
+		return 0;
+	}
 	if (call->op == KV_CALL_UNDO) {
+		kv_trace_ended(call->dispatch.trace, KV_TRACE_AGAIN, 0, 0, 0);
 		kv_dispatch_failed(&call->dispatch);
 		kv_record(&call->dispatch);
 		return 0;
@@ -37,6 +48,8 @@ int kv_agent_call(void *ctx)
 	d = bpf_map_lookup_elem(&kv_dispatches, &slot);
 	if (!d)
 		return 1;
+	if (call->op == KV_CALL_SETTLE_ANSWERED || call->op == KV_CALL_SETTLE_REFUSED)
+		kv_trace_answered(d->trace, call->status);
 	if (call->op == KV_CALL_SETTLE_ANSWERED) {
 		kv_dispatch_answered(d);
 	} else if (call->op == KV_CALL_SETTLE_REFUSED) {
@@ -44,6 +57,7 @@ int kv_agent_call(void *ctx)
 	} else if (call->op == KV_CALL_SETTLE_FINISHED) {
 		kv_dispatch_finished(d);
 	} else {
+		kv_trace_ended(d->trace, KV_TRACE_AGAIN, 0, 0, 0);
 		kv_dispatch_failed(d);
 		kv_record(d);
 	}

@@ -14,7 +14,7 @@ KV_INLINE bool kv_entry_held(const struct kv_client *c, const struct kv_entry_ca
 	return c->state == KV_CLIENT_AGENT && e->hold && c->hold == e->hold;
 }
 
-KV_INLINE __u32 kv_entry_busy(struct kv_client *c, const struct kv_entry_call *e)
+KV_INLINE __u32 kv_entry_busy(struct kv_client *c, struct kv_entry_call *e)
 {
 	/* In state AGENT and not held: its pair has ended, and the client is to be closed. What
 	 * still comes may be the rest of that request. */
@@ -25,6 +25,10 @@ KV_INLINE __u32 kv_entry_busy(struct kv_client *c, const struct kv_entry_call *e
 	c->hold = e->next_hold;
 	c->pair.offered = 0;
 	c->pair.note = KV_NOTE_READING;
+	e->left = c->left;
+	e->trace = c->trace;
+	c->left = 0;
+	c->trace = 0;
 	c->last_ns = e->now_ns;
 	return KV_ENTRY_DONE;
 }

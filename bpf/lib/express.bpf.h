@@ -22,9 +22,13 @@
 KV_INLINE int kv_leave(const struct kv_tuple *key, enum kv_counter why)
 {
 	struct kv_client *c = bpf_map_lookup_elem(&kv_clients, key);
+	struct kv_scratch *scratch = kv_scratch_get();
 
-	if (!c || c->state != KV_CLIENT_AGENT)
-		kv_bump(why);
+	if (c && c->state == KV_CLIENT_AGENT)
+		return KV_TO_HOME;
+	kv_bump(why);
+	if (scratch)
+		scratch->left = why + 1;
 	return KV_TO_HOME;
 }
 
@@ -53,7 +57,8 @@ KV_GLOBAL int kv_parse(struct __sk_buff *skb, const struct kv_packet *p)
  */
 static __noinline int kv_hand_home(struct kv_client *c, const struct kv_packet *p, __u32 rx_bypass)
 {
-	__u32 end = p->seq + p->payload_len;
+	struct kv_scratch *scratch = kv_scratch_get();
+	__u32 end = p->seq + p->payload_len, left = scratch ? scratch->left : 0;
 	bool lent = false;
 
 	bpf_spin_lock(&c->lock);
@@ -62,6 +67,8 @@ static __noinline int kv_hand_home(struct kv_client *c, const struct kv_packet *
 		/* Not a forged position far ahead: nothing could be lent for long. */
 		if (!lent && (!c->handed || kv_seq_near(end, c->handed, 0, KV_AHEAD)))
 			c->handed = end ? end : 1;
+		if (!lent && left)
+			c->left = left;
 	}
 	bpf_spin_unlock(&c->lock);
 	if (!lent)
@@ -75,7 +82,7 @@ KV_INLINE int kv_express_lend(struct kv_client *c, const struct kv_packet *p,
 			      const struct kv_request *r, __u32 slot, const struct kv_upstream *u,
 			      const struct kv_home *ch, const struct kv_home *uh,
 			      const struct kv_framing *response, __u32 tsval, __u32 ifindex,
-			      struct kv_rewrite *out)
+			      __u64 trace, struct kv_rewrite *out)
 {
 	__u32 u_snd = uh->snd_nxt + u->tx_bypass, u_rcv = uh->rcv_nxt + u->rx_bypass, gen = u->gen;
 	__u32 slot_tsval = u->tsval;
@@ -87,6 +94,8 @@ KV_INLINE int kv_express_lend(struct kv_client *c, const struct kv_packet *p,
 	    !(c->handed && kv_seq_after(c->handed, p->seq))) {
 		c->state = KV_CLIENT_LENT;
 		c->handed = 0; /* what comes again of before this is old */
+		c->left = 0;
+		c->trace = trace == KV_TRACE_SKIPPED ? 0 : trace;
 		c->ifindex = ifindex;
 		c->path = kv_path_by(ifindex);
 		c->last_ns = p->now;
@@ -143,6 +152,20 @@ KV_INLINE void kv_express_count(const struct kv_request *r)
 		kv_bump(KV_CNT_hint_session);
 }
 
+KV_INLINE void kv_express_trace(struct kv_scratch *scratch, const struct kv_client *c)
+{
+	const struct kv_request *r = &scratch->request;
+	struct kv_trace_from *from = &scratch->trace;
+
+	from->again = c->trace;
+	from->tenant = r->has_tenant ? kv_tenant_mix(&r->tenant, 0) : 0;
+	from->model = 0;
+	__builtin_memcpy(from->client, c->key.peer, sizeof(from->client));
+	from->port = c->key.peer_port;
+	from->reason = 0;
+	from->flags = 0;
+}
+
 /* Second half: backend and request are known, find an upstream and lend. */
 static __noinline int kv_express_send(struct __sk_buff *skb, struct kv_packet *p,
 				      struct kv_home *ch, __u32 backend)
@@ -174,13 +197,16 @@ static __noinline int kv_express_send(struct __sk_buff *skb, struct kv_packet *p
 		kv_pool_put(u, slot);
 		return kv_leave(&p->key, why);
 	}
+	kv_express_trace(scratch, c);
 	kv_commit(slot);
 	kv_framing_init(&scratch->framing, scratch->request.is_head);
 	if (kv_express_lend(c, p, &scratch->request, slot, u, ch, uh, &scratch->framing,
-			    kv_packet_tsval(skb, p), skb->ifindex, out)) {
+			    kv_packet_tsval(skb, p), skb->ifindex, scratch->trace.again, out)) {
+		kv_trace_ended(scratch->trace.again, KV_TRACE_VOID, 0, 0, 0);
 		kv_settle_failed(slot);
 		kv_pool_put(u, slot);
 		kv_bump(KV_CNT_lend_raced);
+		scratch->left = KV_CNT_lend_raced + 1;
 		return KV_TO_HOME;
 	}
 	kv_express_count(&scratch->request);

@@ -55,7 +55,9 @@ KV_INLINE void kv_pair_end(struct kv_client *c, struct kv_ended *e, __u32 req_to
 	e->gen = pair->gen;
 	e->tx = pair->req_sent - pair->req_start;
 	e->rx = pair->resp_next - pair->resp_start;
+	e->bytes = e->rx + pair->relayed;
 	e->tsval = pair->backend_tsval;
+	e->client_closed = pair->seen & KV_SEEN_CLIENT_FIN;
 	c->rx_bypass += req_to - pair->req_start;
 	c->tx_bypass += resp_to - pair->resp_start;
 	c->state = state;
@@ -123,6 +125,26 @@ KV_INLINE void kv_slot_done(struct kv_upstream *u, __u32 slot, __u32 event,
 	kv_event_send(event, slot, u->gen, client);
 }
 
+/* What is written of it. */
+KV_INLINE void kv_pair_trace(const struct kv_ended *e)
+{
+	struct kv_dispatch *d = kv_dispatch_of(e->slot);
+	__u32 end = KV_TRACE_DONE, status = 0;
+
+	if (e->event == KV_EVENT_CLOSE_UPSTREAM) {
+		end = KV_TRACE_AGAIN;
+	} else if (e->event == KV_EVENT_BAD_GATEWAY) {
+		end = KV_TRACE_FAILED;
+		status = 502;
+	} else if (e->event == KV_EVENT_RESET_CLIENT) {
+		end = KV_TRACE_BROKEN;
+	} else if (e->event == KV_EVENT_CLIENT_GONE) {
+		end = KV_TRACE_ABORTED;
+	}
+	if (d)
+		kv_trace_ended(d->trace, end, status, e->bytes, e->client_closed);
+}
+
 /* The rest of an ended pair: the slot is ours alone until its idle bit is set. */
 KV_GLOBAL int kv_pair_settle(const struct kv_ended *e, const struct kv_tuple *client)
 {
@@ -133,6 +155,7 @@ KV_GLOBAL int kv_pair_settle(const struct kv_ended *e, const struct kv_tuple *cl
 	u = kv_slot(e->slot);
 	if (!u || u->gen != e->gen)
 		return 0;
+	kv_pair_trace(e);
 	if (e->failed)
 		kv_settle_failed(e->slot);
 	else

@@ -170,6 +170,7 @@ static __noinline int kv_from_backend_relay(struct __sk_buff *skb, struct kv_pac
 			kv_settle_finished(slot);
 		return KV_TO_HOME;
 	}
+	kv_trace_slot(slot, KV_TRACE_LENT);
 	kv_bump(KV_CNT_lends_midflight);
 	return kv_splice(skb, p, &scratch->step.out, ifindex, path, true);
 }

@@ -13,6 +13,7 @@
 #include "record.bpf.h"
 #include "rewrite.bpf.h"
 #include "steering.bpf.h"
+#include "trace.bpf.h"
 
 /* What is left to do for a pair that has ended, once the lock is released. */
 struct kv_ended {
@@ -20,10 +21,12 @@ struct kv_ended {
 	__u32 gen;
 	__u32 tx;    /* bytes that passed to the backend … */
 	__u32 rx;    /* … and from it */
+	__u32 bytes; /* of the response, those that the agent has relayed too */
 	__u32 tsval; /* the backend's latest */
 	__u32 event; /* 0: none */
 	__u8 reuse;
 	__u8 failed;
+	__u8 client_closed; /* its side, by then */
 };
 
 enum kv_verdict {
@@ -69,6 +72,8 @@ struct kv_scratch {
 	struct kv_packet packet;
 	struct kv_request request;
 	struct kv_steer steer;
+	struct kv_trace_from trace; /* once committed, again is the record's number */
+	__u32 left;		    /* why this packet is left to the agent: as kv_client.left */
 	struct kv_framing framing;
 	struct kv_run stashed[KV_STASH_RUNS]; /* of the pair whose framing that is */
 	struct kv_backend_view view;
@@ -136,10 +141,20 @@ KV_GLOBAL int kv_commit(__u32 slot)
 	struct kv_dispatch *d = kv_dispatch_of(slot);
 
 	if (scratch && d) {
+		scratch->trace.again = kv_trace_decided(&scratch->steer, &scratch->trace);
+		d->trace = scratch->trace.again;
 		kv_steer_commit(&scratch->steer, d);
 		kv_record(d);
 	}
 	return 0;
+}
+
+KV_INLINE void kv_trace_slot(__u32 slot, __u32 flags)
+{
+	struct kv_dispatch *d = kv_dispatch_of(slot);
+
+	if (d)
+		kv_trace_flag(d->trace, flags);
 }
 
 KV_INLINE void kv_answer_count(struct kv_backend *b, __u32 status)
@@ -169,6 +184,8 @@ KV_GLOBAL int kv_settle_answered(__u32 slot, __u32 status, __u32 streamed)
 {
 	struct kv_dispatch *d = kv_dispatch_of(slot);
 
+	if (d)
+		kv_trace_answered(d->trace, status);
 	if (d && kv_answer_caches(status) && streamed)
 		kv_dispatch_timed(d);
 	if (d && kv_answer_caches(status))

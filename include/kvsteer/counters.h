@@ -47,6 +47,8 @@
 	X(client_aborted, "client reset its connection while lent")                                \
 	X(client_half_closed, "client closed its side while lent")                                 \
 	X(smuggling_refused, "retransmitted head that does not frame as the first did")            \
+	X(trace_overwritten, "ends of requests whose trace later ones had taken by then")          \
+	X(trace_missed, "requests, or steps of them, not traced: another CPU was writing there")   \
 	/* packets of lent pairs */                                                                \
 	X(packets_to_backend, "packets spliced from client to backend")                            \
 	X(packets_to_client, "packets spliced from backend to client")                             \

@@ -138,6 +138,7 @@ static long kv_match_rung_step(__u32 i, void *ctx)
 	st->depth = st->query.rungs[at].depth;
 	if (st->depth < st->floor)
 		return 1;
+	st->looked++;
 	p = kv_world_prefix(st->query.rungs[at].hash);
 	if (!p) {
 		st->absent |= 1u << at;
@@ -392,6 +393,7 @@ KV_INLINE void kv_steer_reset(struct kv_steer *st)
 	st->now = kv_world_ns();
 	st->n = 0;
 	st->matched = 0;
+	st->looked = 0;
 	st->absent = 0;
 	st->weighed = 0;
 	st->rates = 0;

@@ -12,6 +12,7 @@
 
 #include "types.h"
 #include "framing.h"
+#include "trace.h"
 
 #define KV_SCHEMA 7
 #define KV_MAGIC 0x6b767374 /* "kvst" */
@@ -326,6 +327,7 @@ struct kv_dispatch {
 	__u32 backend;
 	__u32 unconfirmed; /* 1: the rungs are still tentative */
 	__u64 at_ns;
+	__u64 trace; /* number of its record, 0: none */
 	struct kv_query query;
 };
 
@@ -417,6 +419,8 @@ struct kv_client {
 	__u32 service;
 	__u32 handed; /* wire position up to which bytes were handed to the home socket; 0: none */
 	__u32 hold;   /* the agent's request that has it, in state AGENT; 0: none */
+	__u32 left;   /* why its request was left to the agent: enum kv_counter + 1; 0: not known */
+	__u32 trace;  /* record of the request that was lent last, the number's low half */
 	__u64 last_ns;
 	struct kv_pair pair;
 };
@@ -472,6 +476,9 @@ struct kv_entry_call {
 	__u8 again; /* END: the request may be served again if nothing of it was acknowledged */
 	__u8 zero[5];
 	__u64 now_ns; /* BUSY */
+	/* BUSY, out: kv_client.left and .trace */
+	__u32 left;
+	__u32 trace;
 	/* END, out: the pair that is over, and the state that its client has now */
 	__u32 state;
 	__u32 zero2;
@@ -485,6 +492,7 @@ enum kv_call_op {
 	KV_CALL_SETTLE_FINISHED, /* slot's dispatch: response ended */
 	KV_CALL_UNDO,		 /* call.dispatch, for a decision that never got a slot */
 	KV_CALL_SETTLE_REFUSED,	 /* slot's dispatch: first response byte, of a refusal */
+	KV_CALL_TRACE_END, /* call.dispatch's record ends; without a record: made, and ended */
 };
 
 /* The one value of map kv_call: written by the agent, then its program kv_agent_call runs. */
@@ -494,8 +502,12 @@ struct kv_call {
 	struct kv_choice choice;
 	struct kv_dispatch dispatch; /* query in, charges out: copied to the slot by the agent */
 	__u32 masked;		     /* only those of the mask are candidates */
-	__u32 zero;
+	__u16 status;		     /* SETTLE_ANSWERED, SETTLE_REFUSED, TRACE_END; 0: not known */
+	__u8 end;		     /* TRACE_END: enum kv_trace_end */
+	__u8 closed;		     /* TRACE_END: the client had closed its side */
 	__u64 mask[KV_MAX_BACKENDS / 64];
+	__u64 bytes;		   /* TRACE_END: of the response */
+	struct kv_trace_from from; /* DECIDE, TRACE_END */
 };
 
 #define KV_TELL_MAX 1024 /* blocks; a power of two */

@@ -82,6 +82,7 @@ struct kv_steer {
 	__u32 scan;    /* all that take requests are candidates; else holders and a sample */
 	__u32 n;       /* candidates */
 	__u32 matched; /* of them with a match */
+	__u32 looked;  /* rungs looked up */
 	__u32 absent;  /* bit per rung: looked up and not there, so not again for the commit */
 	__u32 luck;    /* drawn when a backend's weight asks for it; else KV_LUCK_* */
 	__u32 weight;  /* of own work, in 1/1024 */

@@ -22,6 +22,7 @@
 #define UPSTREAMS 8 /* slots per backend */
 #define BACKENDS 4
 #define CLIENTS 8
+#define TRACES 64
 #define LOCAL_IFINDEX 1 /* lo; also the one that test runs come in by */
 #define OTHER_IFINDEX 99
 
@@ -89,6 +90,7 @@ static inline void gw_load(__u32 local_ifindex)
 	bpf_map__set_max_entries(skel->maps.kv_clients, CLIENTS);
 	bpf_map__set_max_entries(skel->maps.kv_prefixes, 1024);
 	bpf_map__set_max_entries(skel->maps.kv_sessions, 1024);
+	bpf_map__set_max_entries(skel->maps.kv_traces, TRACES);
 	skel->rodata->kv_config.upstreams_per_backend = UPSTREAMS;
 	skel->rodata->kv_config.lo_ifindex = local_ifindex;
 	NEED(!kvsteer_bpf__load(skel));

@@ -15,7 +15,7 @@
 #define TOP_KEYS                                                                                   \
 	"pin, control, interfaces, session_headers, user, tenancy, max_backends, "                 \
 	"upstreams_per_backend, max_clients, max_prefixes, max_sessions, timeouts, limits, "       \
-	"watch, http, follow, health, services"
+	"trace, watch, http, follow, health, services"
 #define ADDRESS "IPV4:PORT or [IPV6]:PORT"
 #define USER(found)                                                                                \
 	"f:4: user: found " found                                                                  \
@@ -336,6 +336,7 @@ static const char full[] =
 	"  drain: 0s, connect: 250ms}\n"
 	"limits: {body: 1MiB, memory: 2GB, clients: 10, clients_per_address: 5,\n"
 	"  memory_per_address: 1MiB}\n"
+	"trace: {requests: 64, sample: 10}\n"
 	"http: 127.0.0.1:9090\n"
 	"follow: {health_path: /ping, health: 0s, models: 1min, metrics: 500ms,\n"
 	"  health_timeout: 1s, metrics_timeout: 10ms, stale: 3s}\n"
@@ -386,6 +387,8 @@ static void full_file(void)
 	CHECK_EQ(c->max_clients, 1000);
 	CHECK_EQ(c->max_prefixes, 2048);
 	CHECK_EQ(c->max_sessions, 64);
+	CHECK_EQ(c->trace.requests, 64);
+	CHECK_EQ(c->trace.sample, 10);
 	CHECK_EQ(c->timeouts.client_idle_ms, 60000);
 	CHECK_EQ(c->timeouts.response_ms, 7200000);
 	CHECK_EQ(c->timeouts.probe_ms, 0);
@@ -493,6 +496,8 @@ static void defaults(void)
 	CHECK_EQ(d->timeouts.request_ms, 60000);
 	CHECK_EQ(d->timeouts.response_ms, 3600000);
 	CHECK_EQ(d->timeouts.probe_ms, 15000);
+	CHECK_EQ(d->trace.requests, 4096);
+	CHECK_EQ(d->trace.sample, 1);
 }
 
 static void options(void)

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "agent/answer.h"
+#include "agent/request.h"
 #include "common/cleanup.h"
 #include "common/reason.h"
 #include "engines/models.h"
@@ -19,6 +20,8 @@ static void answer_json(struct client *c, int status, const char *body, int body
 		       status, kv_reason_phrase(status), body_len,
 		       status == 503 ? "Retry-After: 1\r\n" : "", head_request ? 0 : body_len,
 		       body);
+	request_trace_end(c, status == 502 || status == 504 ? KV_TRACE_FAILED : KV_TRACE_REFUSED,
+			  status);
 	client_drop_request(c, true);
 	if (client_send(c, text, len, 0))
 		client_close(c);

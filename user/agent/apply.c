@@ -81,6 +81,7 @@ static void keep_made(struct kv_config *to, const struct kv_config *from)
 	to->max_prefixes = from->max_prefixes;
 	to->max_sessions = from->max_sessions;
 	to->limits.events = from->limits.events;
+	to->trace.requests = from->trace.requests;
 }
 
 /* ---- after a failure: to says what is in force --------------------------------------- */
@@ -246,6 +247,7 @@ static int apply_to(struct agent *agent, struct kv_config *to, yyjson_mut_doc *d
 	if (!ret) {
 		ret = apply_diff(agent, to, &diff, doc, changes, err, errlen);
 		agent->config = to;
+		dataplane_trace(&agent->dp, to->trace.sample);
 		following_apply(agent, from);
 		discover_apply(agent);
 		/* not yet while the agent starts: what it may read then, it may not later */

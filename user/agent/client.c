@@ -79,6 +79,7 @@ void client_free_request(struct client *c)
 
 void client_drop_request(struct client *c, bool abort)
 {
+	bool ours = c->request && (!c->request->up || relay_is_mine(c));
 	struct agent *agent = c->agent;
 
 	hasher_drop(c);
@@ -95,6 +96,8 @@ void client_drop_request(struct client *c, bool abort)
 	}
 	if (c->request && c->request->up)
 		relay_drop(c, abort);
+	if (ours)
+		request_trace_end(c, KV_TRACE_ABORTED, 0);
 	client_free_request(c);
 	client_set_phase(c, CLIENT_IDLE);
 }

@@ -50,6 +50,9 @@ struct request {
 	__u64 mask[KV_MAX_BACKENDS / 64]; /* … but these */
 	__u32 matched;			  /* tokens believed cached where it goes */
 	__u8 class;			  /* enum proof_class */
+	bool traced;			  /* its record has ended */
+	struct kv_trace_from from;	  /* of its record */
+	__u64 answer_len;		  /* bytes of the response that came to us */
 	struct upstream *up;
 	__u32 gen;
 	struct hasher_job *job; /* HASHING */

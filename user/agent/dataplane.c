@@ -61,6 +61,7 @@ static void set_sizes(struct kvsteer_bpf *skel, const struct kv_config *config)
 	bpf_map__set_max_entries(skel->maps.kv_clients, config->max_clients);
 	bpf_map__set_max_entries(skel->maps.kv_prefixes, config->max_prefixes);
 	bpf_map__set_max_entries(skel->maps.kv_sessions, config->max_sessions);
+	bpf_map__set_max_entries(skel->maps.kv_traces, config->trace.requests ?: 1);
 	skel->rodata->kv_config.upstreams_per_backend = config->upstreams_per_backend;
 	skel->rodata->kv_config.lo_ifindex = if_nametoindex("lo");
 }
@@ -121,6 +122,16 @@ static int open_object(struct dataplane *dp, const struct kv_config *config)
 	return 0;
 }
 
+/* Requests that were dispatched under another agent may still name records: numbers of a new ring
+ * are beyond all of an earlier one, which did not take one each microsecond. */
+static void open_trace(struct dataplane *dp, const struct kv_config *config)
+{
+	if (!dp->tracing->next)
+		dp->tracing->next = kv_now_ns() / 1000 + 1;
+	dp->tracing->mask = config->trace.requests ? config->trace.requests - 1 : 0;
+	dataplane_trace(dp, config->trace.sample);
+}
+
 int dataplane_load(struct dataplane *dp, const struct kv_config *config)
 {
 	libbpf_print_fn_t print = libbpf_set_print(NULL);
@@ -176,8 +187,17 @@ int dataplane_load(struct dataplane *dp, const struct kv_config *config)
 	if (!err)
 		err = map_memory(skel->maps.kv_entry_call, &dp->entry_call);
 	if (!err)
+		err = map_memory(skel->maps.kv_tracing, &dp->tracing);
+	if (!err)
 		err = map_memory(skel->maps.kv_agent_counters, &dp->counters);
+	if (!err)
+		open_trace(dp, config);
 	return err;
+}
+
+void dataplane_trace(struct dataplane *dp, __u32 sample)
+{
+	kv_write_once(dp->tracing->sample, dp->tracing->mask ? sample : 0);
 }
 
 int dataplane_set_names(struct dataplane *dp, const struct kv_names *names)
@@ -209,6 +229,7 @@ void dataplane_close(struct dataplane *dp)
 	unmap_memory(dp->skel->maps.kv_dispatches, dp->dispatches);
 	unmap_memory(dp->skel->maps.kv_call, dp->call);
 	unmap_memory(dp->skel->maps.kv_entry_call, dp->entry_call);
+	unmap_memory(dp->skel->maps.kv_tracing, dp->tracing);
 	unmap_memory(dp->skel->maps.kv_agent_counters, dp->counters);
 	kvsteer_bpf__destroy(dp->skel);
 	*dp = (struct dataplane){};

@@ -22,6 +22,7 @@ struct dataplane {
 	struct kv_dispatch *dispatches;
 	struct kv_call *call;
 	struct kv_entry_call *entry_call;
+	struct kv_tracing *tracing;
 	__u64 *counters;   /* the agent's own; readers add the kernel's */
 	__u64 no_upstream; /* the kernel's agent_no_upstream when looked at last */
 	/* maps reached by system calls */
@@ -46,6 +47,8 @@ struct dataplane {
 /* Each prints one line saying what failed and what to do, and returns -errno. Maps that are pinned
  * already are taken over if they fit. */
 int dataplane_load(struct dataplane *dp, const struct kv_config *config);
+/* Traces one request in so many; 0: none. */
+void dataplane_trace(struct dataplane *dp, __u32 sample);
 int dataplane_set_names(struct dataplane *dp, const struct kv_names *names);
 int dataplane_pin(struct dataplane *dp, const char *dir);
 /* Takes the pins away, unmaps, unloads. For a dataplane of zeros it does nothing. */

@@ -2,7 +2,7 @@
 /*
  * Pinned maps of the agent before. They are used again only as a whole, and only if every one of
  * them is laid out as ours would be. Counters are the exception, which a version that knows more of
- * them begins anew, and so is what recordings need.
+ * them begins anew, and so is what recordings and traces need.
  */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -62,10 +62,11 @@ static bool is_counters(const char *name)
 	return !strcmp(name, "kv_counters") || !strcmp(name, "kv_agent_counters");
 }
 
-/* No request depends on them. */
+/* No request depends on them: recordings, traces. */
 static bool is_recording(const char *name)
 {
-	return !strncmp(name, "kv_record", strlen("kv_record"));
+	return !strncmp(name, "kv_record", strlen("kv_record")) ||
+	       !strncmp(name, "kv_trac", strlen("kv_trac"));
 }
 
 static bool fits(const struct bpf_map *map, int fd)

@@ -97,6 +97,8 @@ static bool socket_upstream(struct agent *agent, __u32 slot, const struct kv_tup
 		/* What the agent before had read and not written is lost, and what it was about to
 		 * write is not known. */
 		steer_settle(&agent->dp, slot, KV_CALL_SETTLE_FAILED);
+		steer_trace_end(&agent->dp, agent->dp.dispatches[slot].trace,
+				&(struct steer_end){.end = KV_TRACE_BROKEN});
 		upstream_retire(up, true);
 		break;
 	case KV_UP_FREE: /* entered, not yet in the pool */

@@ -157,6 +157,7 @@ void relay_from_upstream(struct client *c)
 	if (used < n || kv_framing_broken(&r->response))
 		r->broken = true;
 	r->answered = true;
+	r->answer_len += used;
 	if (!told && kv_framing_answered(&r->response) &&
 	    relay_answered(c, begun, agent->scratch, n))
 		return;

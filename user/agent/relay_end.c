@@ -27,7 +27,7 @@ void relay_settle(struct client *c, __u32 slot, enum kv_call_op op)
 	if (kv_read_once(d->charged_tokens) || kv_read_once(d->unconfirmed) ||
 	    (op != KV_CALL_SETTLE_ANSWERED && op != KV_CALL_SETTLE_REFUSED &&
 	     kv_read_once(d->charged_request)))
-		steer_settle(&c->agent->dp, slot, op);
+		steer_settle_answer(&c->agent->dp, slot, op, c->request->response.status);
 }
 
 /* Takes the upstream out of the request's hands. */
@@ -168,6 +168,7 @@ void relay_finish(struct client *c)
 		return;
 	}
 	count(&agent->dp, agent_relayed);
+	request_trace_end(c, KV_TRACE_DONE, 0);
 	relay_give_up(c, KV_CALL_SETTLE_FINISHED, relay_reusable(r) ? RELAY_REUSE : RELAY_CLOSE);
 	client_free_request(c);
 	client_finished(c);
@@ -176,12 +177,15 @@ void relay_finish(struct client *c)
 void relay_upstream_ended(struct client *c, bool reset)
 {
 	struct request *r = c->request;
+	bool whole;
 
 	if (!r->answered) {
 		relay_retry(c, reset);
 		return;
 	}
-	if (!reset && kv_framing_until_close(&r->response))
+	whole = !reset && kv_framing_until_close(&r->response);
+	request_trace_end(c, whole ? KV_TRACE_DONE : KV_TRACE_BROKEN, 0);
+	if (whole)
 		count(&c->agent->dp, agent_relayed);
 	else
 		kv_debug("backend %s: ended inside a response",
@@ -218,6 +222,7 @@ void relay_check(struct client *c, __u64 now_ns)
 		client_close(c);
 	} else if (now_ns >= c->deadline_ns) {
 		if (c->request->answered) {
+			request_trace_end(c, KV_TRACE_BROKEN, 0);
 			client_reset(c);
 		} else {
 			following_outcome(c->agent, c->request->up->backend, OUTCOME_FAILURE);

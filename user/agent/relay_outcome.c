@@ -24,6 +24,7 @@ static void relay_pass_on(struct client *c)
 	r->sent = 0;
 	r->broken = false;
 	r->answered = false;
+	r->answer_len = 0;
 	request_decide(c, backend);
 }
 

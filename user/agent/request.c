@@ -2,6 +2,7 @@
 /* Requests that are whole: hashed, decided, sent to a backend. */
 #include <errno.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "agent/answer.h"
 #include "agent/follow.h"
@@ -30,7 +31,8 @@ void request_decide(struct client *c, __u32 exclude)
 	__u32 backend;
 
 	r->dispatch.query.exclude = exclude;
-	backend = steer_decide(&agent->dp, &r->dispatch, r->masked ? r->mask : NULL, &r->matched);
+	backend = steer_decide(&agent->dp, &r->dispatch, r->masked ? r->mask : NULL, &r->from,
+			       &r->matched);
 	if (backend == KV_NONE) {
 		if (exclude != KV_NONE && r->gen)
 			answer_bad_gateway(c);
@@ -104,6 +106,8 @@ void request_hashed(struct client *c, int err, const struct kvsteer_prompt *prom
 		kv_query_set_prompt(query, prompt);
 		tenancy_apply(c->agent, &c->request->head, query);
 	}
+	if (facts->model_len)
+		c->request->from.model = XXH3_64bits(facts->model, facts->model_len);
 	c->request->class = facts->salted    ? PROOF_SALTED
 			    : facts->adapter ? PROOF_ADAPTER
 					     : PROOF_PLAIN;
@@ -125,6 +129,8 @@ void request_ready(struct client *c)
 	struct request *r = c->request;
 
 	request_count(c);
+	if (r->head.has_tenant)
+		r->from.tenant = kv_tenant_mix(&r->head.tenant, 0);
 	r->dispatch.query = (struct kv_query){
 		.service = c->service,
 		.session = r->head.session,

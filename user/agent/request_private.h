@@ -7,5 +7,7 @@
 
 /* The whole request is here. */
 void request_ready(struct client *c);
+/* The entry has just been taken: it knows why the request came to us. */
+void request_trace_begin(struct client *c);
 
 #endif

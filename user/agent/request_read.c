@@ -237,6 +237,7 @@ static void request_start(struct client *c)
 		answer_unavailable(c, "out of memory");
 		return;
 	}
+	request_trace_begin(c);
 	client_set_phase(c, CLIENT_READING);
 	request_time(c);
 	if (c->in.len)

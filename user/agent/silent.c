@@ -76,13 +76,34 @@ static void silent_tell(struct client *c, const struct kv_client *entry, enum wh
 		answer_timeout(c);
 }
 
+static void silent_trace(struct agent *agent, __u32 slot, const struct kv_client *entry,
+			 enum why why)
+{
+	const struct kv_pair *pair = &entry->pair;
+	struct steer_end end = {
+		.end = KV_TRACE_FAILED,
+		.bytes = pair->resp_next - pair->resp_start + pair->relayed,
+		.closed = pair->seen & KV_SEEN_CLIENT_FIN,
+	};
+
+	if (why == CLIENT_VANISHED)
+		end.end = KV_TRACE_ABORTED;
+	else if (pair->seen & KV_SEEN_RESPONSE || why == AGENT_ENDS)
+		end.end = KV_TRACE_BROKEN;
+	else if (entry->state == KV_CLIENT_HOME)
+		return; /* its client sends it again */
+	else
+		end.status = why == SLOW_REQUEST ? 408 : 504;
+	steer_trace_end(&agent->dp, agent->dp.dispatches[slot].trace, &end);
+}
+
 /* From the moment the generation is raised the slot is ours: to the backend's packets the pair is
  * an earlier one, and a pair that just ends leaves the settling to whoever has the generation. */
 static void silent_end(struct agent *agent, struct upstream *up, __u32 gen, enum why why)
 {
 	struct kv_upstream *slot = upstream_slot(up);
 	const struct kv_tuple key = slot->client;
-	struct kv_client entry = {};
+	struct kv_client entry = {.state = KV_CLIENT_AGENT};
 	const struct kv_pair *pair = &entry.pair;
 	bool again = why == BACKEND_VANISHED || why == NO_ANSWER;
 	__u32 backend = up->backend;
@@ -107,6 +128,7 @@ static void silent_end(struct agent *agent, struct upstream *up, __u32 gen, enum
 		else
 			count(&agent->dp, broken_before_response);
 	}
+	silent_trace(agent, up->slot, &entry, why);
 	upstream_retire(up, true);
 	if (why == BACKEND_VANISHED)
 		pool_suspect(agent, backend);
@@ -280,10 +302,12 @@ static void silent_break(struct agent *agent, struct upstream *up)
 	const struct kv_upstream *slot = upstream_slot(up);
 	struct client *c = up->client;
 
-	if (kv_read_once(slot->state) == KV_UP_LENT)
+	if (kv_read_once(slot->state) == KV_UP_LENT) {
 		silent_end(agent, up, kv_read_once(slot->gen), AGENT_ENDS);
-	else if (c && c->phase == CLIENT_RELAYING && c->request->up == up)
+	} else if (c && c->phase == CLIENT_RELAYING && c->request->up == up) {
+		request_trace_end(c, KV_TRACE_BROKEN, 0);
 		client_reset(c);
+	}
 }
 
 void silent_end_all(struct agent *agent)

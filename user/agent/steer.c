@@ -19,12 +19,16 @@ static int call_kernel(struct dataplane *dp)
 }
 
 __u32 steer_decide(struct dataplane *dp, struct kv_dispatch *dispatch, const __u64 *mask,
-		   __u32 *ret_matched)
+		   const struct kv_trace_from *from, __u32 *ret_matched)
 {
 	dp->call->op = KV_CALL_DECIDE;
 	dp->call->slot = KV_NONE;
 	dp->call->dispatch = *dispatch;
 	dp->call->masked = !!mask;
+	dp->call->from = *from;
+	/* Decided again, or the kernel's own attempt came to nothing. */
+	if (dispatch->trace)
+		dp->call->from.again = dispatch->trace;
 	if (mask)
 		memcpy(dp->call->mask, mask, sizeof(dp->call->mask));
 	if (call_kernel(dp))
@@ -42,9 +46,43 @@ void steer_undo(struct dataplane *dp, const struct kv_dispatch *dispatch)
 	call_kernel(dp);
 }
 
-void steer_settle(struct dataplane *dp, __u32 slot, enum kv_call_op op)
+void steer_settle_answer(struct dataplane *dp, __u32 slot, enum kv_call_op op, __u32 status)
 {
 	dp->call->op = op;
 	dp->call->slot = slot;
+	dp->call->status = status;
+	call_kernel(dp);
+}
+
+void steer_settle(struct dataplane *dp, __u32 slot, enum kv_call_op op)
+{
+	steer_settle_answer(dp, slot, op, 0);
+}
+
+void steer_trace_end(struct dataplane *dp, __u64 number, const struct steer_end *end)
+{
+	if (!number || number == KV_TRACE_SKIPPED)
+		return;
+	dp->call->op = KV_CALL_TRACE_END;
+	dp->call->slot = KV_NONE;
+	dp->call->dispatch.trace = number;
+	dp->call->end = end->end;
+	dp->call->status = end->status;
+	dp->call->bytes = end->bytes;
+	dp->call->closed = end->closed;
+	call_kernel(dp);
+}
+
+void steer_trace_refused(struct dataplane *dp, const struct kv_query *query,
+			 const struct kv_trace_from *from, __u32 status)
+{
+	if (!kv_read_once(dp->tracing->sample))
+		return;
+	dp->call->op = KV_CALL_TRACE_END;
+	dp->call->slot = KV_NONE;
+	dp->call->dispatch.trace = 0;
+	dp->call->dispatch.query = *query;
+	dp->call->from = *from;
+	dp->call->status = status;
 	call_kernel(dp);
 }

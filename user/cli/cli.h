@@ -56,6 +56,7 @@ int do_explain(struct cli *cli, int argc, char **argv);
 int do_hash(struct cli *cli, int argc, char **argv);
 int do_simulate(struct cli *cli, int argc, char **argv);
 int do_prefix_lookup(struct cli *cli, int argc, char **argv);
+int do_trace(struct cli *cli, int argc, char **argv);
 int do_version(struct cli *cli, int argc, char **argv);
 
 /* An option of a verb: with value set it takes one, else flag becomes true. */

@@ -25,6 +25,10 @@ static const struct cli_object objects[] = {
 	 "[FILE] [--hint KV-PREFIX] [--session KEY] [--service S] [--as TENANT] [options of hash]",
 	 "where a request (its body in FILE or on stdin, or its hint) would go now, and why",
 	 do_explain, NULL},
+	{"trace", "[--follow] [--last N] [--service S] [--backend B] [--slow MS] [--why]",
+	 "the last requests (20), or with --follow each one as it ends: where it went, why, what "
+	 "became of it",
+	 do_trace, NULL},
 	{"record",
 	 "[-o FILE] [--duration TIME] [--service S] [--sample 1/N] [--block TOKENS] "
 	 "[--buffer BYTES] [--force]",

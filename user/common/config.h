@@ -85,6 +85,10 @@ struct kv_config {
 		__u32 clients_per_address;
 		__u64 memory_per_address;
 	} limits;
+	struct {
+		__u32 requests; /* that are remembered, a power of two; 0: none */
+		__u32 sample;	/* one request in so many; 0: none */
+	} trace;
 	bool watch;	     /* the file is applied whenever it is another one */
 	struct kv_addr http; /* of the agent's own pages; port 0: none */
 	struct kv_config_follow follow;

@@ -102,6 +102,8 @@ static void diff_instance(struct walk *w, const struct kv_config *old, const str
 	instance_count(w, "max_clients", old->max_clients, new->max_clients);
 	instance_count(w, "max_prefixes", old->max_prefixes, new->max_prefixes);
 	instance_count(w, "max_sessions", old->max_sessions, new->max_sessions);
+	instance_count(w, "trace.requests", old->trace.requests, new->trace.requests);
+	live_value(w, "trace.sample", old->trace.sample, new->trace.sample, kv_format_count);
 	live_value(w, "timeouts.client_idle", old->timeouts.client_idle_ms,
 		   new->timeouts.client_idle_ms, kv_format_duration);
 	live_value(w, "timeouts.request", old->timeouts.request_ms, new->timeouts.request_ms,

@@ -229,6 +229,24 @@ static int read_rate(struct reader *r, const char *text, __u64 *ret)
 	return 0;
 }
 
+static int read_trace(struct reader *r, const struct kv_raw_trace *raw, struct kv_config *config)
+{
+	__u32 n;
+	int err;
+
+	config->trace.requests = 4096;
+	config->trace.sample = 1;
+	if (!raw)
+		return 0;
+	strcpy(r->scope, "trace");
+	err = config_read_number32(r, "requests", raw->requests, &config->trace.requests)
+		      ?: config_read_number32(r, "sample", raw->sample, &config->trace.sample);
+	n = config->trace.requests;
+	if (!err && n && (n < KV_TRACE_MIN || n & (n - 1)))
+		return config_bad_value(r, "requests", raw->requests);
+	return err;
+}
+
 static int read_backend(struct reader *r, const struct kv_raw_backend *raw,
 			struct kv_config_backend *backend)
 {
@@ -304,7 +322,8 @@ int kv_config_read(struct kv_config *config, const struct kv_raw_config *raw, st
 {
 	struct reader r = {.tree = tree};
 	int err = read_instance(&r, raw, config) ?: read_timeouts(&r, raw->timeouts, config)
-		?: read_limits(&r, raw->limits, config) ?: config_read_follow(&r, raw, config);
+		?: read_limits(&r, raw->limits, config) ?: read_trace(&r, raw->trace, config)
+		?: config_read_follow(&r, raw, config);
 
 	if (err)
 		return err;

@@ -41,6 +41,8 @@ static const struct kv_config_rule rules[] = {
 	{"events", BYTES, 16 << 20, 1024 * GIB, "a size from 16MiB to 1024GiB"},
 	{"clients_per_address", COUNT, 0, 4194304, "a whole number to 4194304; 0: no limit"},
 	{"memory_per_address", BYTES, 0, 1024 * GIB, "a size to 1024GiB; 0: no limit"},
+	{"requests", COUNT, 0, KV_TRACE_MAX, "0 (off) or a power of two from 64 to 1048576"},
+	{"sample", COUNT, 0, 1000000, "one request in how many, to 1000000; 0: none"},
 	{"watch", NULL, 0, 0, "true or false"},
 	{"http", NULL, 0, 0, KV_ADDR_EXPECTED ", or *:PORT for any address"},
 	{"health_path", NULL, 0, 0,

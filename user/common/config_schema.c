@@ -100,6 +100,12 @@ static const cyaml_schema_field_t limit_fields[] = {
 	CYAML_FIELD_END,
 };
 
+static const cyaml_schema_field_t trace_fields[] = {
+	TEXT(struct kv_raw_trace, requests, OPTIONAL),
+	TEXT(struct kv_raw_trace, sample, OPTIONAL),
+	CYAML_FIELD_END,
+};
+
 static const cyaml_schema_field_t tenancy_fields[] = {
 	TEXT(struct kv_raw_tenancy, header, CYAML_FLAG_POINTER),
 	CYAML_FIELD_END,
@@ -142,6 +148,7 @@ static const cyaml_schema_field_t config_fields[] = {
 	TEXT(struct kv_raw_config, max_sessions, OPTIONAL),
 	BELOW(struct kv_raw_config, timeouts, timeout_fields),
 	BELOW(struct kv_raw_config, limits, limit_fields),
+	BELOW(struct kv_raw_config, trace, trace_fields),
 	TEXT(struct kv_raw_config, watch, OPTIONAL),
 	TEXT(struct kv_raw_config, http, OPTIONAL),
 	BELOW(struct kv_raw_config, follow, follow_fields),

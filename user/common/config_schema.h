@@ -83,6 +83,11 @@ struct kv_raw_limits {
 	char *memory_per_address;
 };
 
+struct kv_raw_trace {
+	char *requests;
+	char *sample;
+};
+
 struct kv_raw_follow {
 	char *health_path;
 	char *health;
@@ -119,6 +124,7 @@ struct kv_raw_config {
 	char *max_sessions;
 	struct kv_raw_timeouts *timeouts;
 	struct kv_raw_limits *limits;
+	struct kv_raw_trace *trace;
 	char *watch;
 	char *http;
 	struct kv_raw_follow *follow;

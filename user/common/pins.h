@@ -30,7 +30,9 @@
 	X(kv_counters, sizeof(__u64), false)                                                       \
 	X(kv_agent_counters, sizeof(__u64), true)                                                  \
 	X(kv_names, 0, false)                                                                      \
-	X(kv_recording, sizeof(struct kv_recording), true)
+	X(kv_recording, sizeof(struct kv_recording), true)                                         \
+	X(kv_tracing, sizeof(struct kv_tracing), true)                                             \
+	X(kv_traces, sizeof(struct kv_trace), true)
 /* clang-format on */
 
 enum kv_pin {
@@ -81,6 +83,8 @@ const struct kv_service *kv_pins_service(const struct kv_pins *pins, __u32 i);
 const struct kv_backend *kv_pins_backend(const struct kv_pins *pins, __u32 i);
 const struct kv_upstream *kv_pins_upstream(const struct kv_pins *pins, __u32 i);
 const struct kv_dispatch *kv_pins_dispatch(const struct kv_pins *pins, __u32 i);
+const struct kv_tracing *kv_pins_tracing(const struct kv_pins *pins);
+const struct kv_trace *kv_pins_trace(const struct kv_pins *pins, __u32 i);
 
 /* Kernel's (summed over CPUs) and agent's counters together. */
 int kv_pins_counters(const struct kv_pins *pins, __u64 ret[KV_CNT_MAX]);

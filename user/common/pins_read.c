@@ -41,6 +41,16 @@ const struct kv_dispatch *kv_pins_dispatch(const struct kv_pins *pins, __u32 i)
 	return element(pins, KV_PIN_kv_dispatches, i);
 }
 
+const struct kv_tracing *kv_pins_tracing(const struct kv_pins *pins)
+{
+	return element(pins, KV_PIN_kv_tracing, 0);
+}
+
+const struct kv_trace *kv_pins_trace(const struct kv_pins *pins, __u32 i)
+{
+	return element(pins, KV_PIN_kv_traces, i);
+}
+
 int kv_pins_counters(const struct kv_pins *pins, __u64 ret[KV_CNT_MAX])
 {
 	const struct kv_pinned_map *map = &pins->map[KV_PIN_kv_counters];
