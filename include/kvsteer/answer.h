@@ -22,10 +22,12 @@ KV_INLINE enum kv_answer kv_answer_of(__u32 status)
 	return status < 200 || status > 599 || status >= 500 ? KV_ANSWER_FAULT : KV_ANSWER_GOOD;
 }
 
-/* It has begun to serve the prompt, so it has it cached by now. */
+/* It has begun to serve the prompt, so it has it cached by now. Not after an error: 4xx and 503
+ * come before the prompt is computed, after another 5xx nobody knows, and where the prompt did get
+ * computed (a proxy's 504), to think that it did not costs less than the next one sent there. */
 KV_INLINE bool kv_answer_caches(__u32 status)
 {
-	return kv_answer_of(status) != KV_ANSWER_BUSY;
+	return status >= 200 && status < 400;
 }
 
 #endif /* KVSTEER_ANSWER_H */

@@ -62,11 +62,10 @@ static void test_post(void)
 	POOLED(0);
 }
 
-/* Full: it has not begun with the prompt, so it holds nothing of it. */
-static void test_post_refused(void)
+/* An error: it has not computed the prompt, so it holds nothing of it. */
+static void post_refused(const char *busy)
 {
 	static const char head[] = POST_HEAD HINT "Content-Length: 4\r\n\r\nbody";
-	static const char busy[] = "HTTP/1.1 503 X\r\nContent-Length: 5\r\n\r\n12345";
 	__u64 hash = 0xdef;
 	struct kv_prefix prefix;
 
@@ -74,16 +73,23 @@ static void test_post_refused(void)
 	ASK(0, head, LEN(head));
 	COUNTED(LENT(LEN(head)), N(hint_prefix, 1), N(prefix_inserted, 2));
 	LOAD(1, 300);
-	BACKEND_SAYS(0, busy, LEN(busy) - 5);
+	BACKEND_SAYS(0, busy, strlen(busy) - 5);
 	LOAD(1, 0);
 	CHECK(!bpf_map_lookup_elem(bpf_map__fd(gw.skel->maps.kv_prefixes), &hash, &prefix));
 	CHECK_EQ(prefix.holder[0], 0);
-	BACKEND_SAYS(0, busy + LEN(busy) - 5, 5);
-	COUNTED(TO_CLIENT_N(2, LEN(busy)), N(unlearned, 2));
+	BACKEND_SAYS(0, busy + strlen(busy) - 5, 5);
+	COUNTED(TO_CLIENT_N(2, strlen(busy)), N(unlearned, 2));
 	CLIENT_ACKS(0);
 	COUNTED(TO_BACKEND_N(1, 0), N(returns, 1));
 	POOLED(0);
 	LOAD(0, 0);
+}
+
+static void test_post_refused(void)
+{
+	post_refused("HTTP/1.1 503 X\r\nContent-Length: 5\r\n\r\n12345");
+	post_refused("HTTP/1.1 500 X\r\nContent-Length: 5\r\n\r\n12345");
+	post_refused("HTTP/1.1 404 X\r\nContent-Length: 5\r\n\r\n12345");
 }
 
 static void test_head_and_body_in_one(void)

@@ -89,7 +89,7 @@ static void test_lent_before_status(void)
 	flow_pair(0);
 	flow.c.tsval_sent = 0;
 	BACKEND_SAYS(0, rest, LEN(rest));
-	COUNTED(N(lends_midflight, 1), TO_CLIENT_N(1, LEN(rest)));
+	COUNTED(N(lends_midflight, 1), N(unlearned, 1), TO_CLIENT_N(1, LEN(rest)));
 	CHECK_EQ(gw.backends[BACKEND].answers, 1);
 	CHECK_EQ(gw.backends[BACKEND].errors, 1);
 	RETURNS(0);
@@ -98,17 +98,23 @@ static void test_lent_before_status(void)
 /* The agent reads it, the kernel settles it: by its status. */
 static void test_refused(void)
 {
-	static const char busy[] = "HTTP/1.1 429 X\r\nContent-Length: 9\r\n\r\n";
+	static const char *const answers[] = {
+		"HTTP/1.1 429 X\r\nContent-Length: 9\r\n\r\n",
+		"HTTP/1.1 502 X\r\nContent-Length: 9\r\n\r\n",
+		"HTTP/1.1 400 X\r\nContent-Length: 9\r\n\r\n",
+	};
 	__u64 hash = 0x123;
 	struct kv_prefix prefix;
 
-	relay(1);
-	comes_home(busy, LEN(busy));
-	LOAD(1, 0);
-	CHECK(!bpf_map_lookup_elem(bpf_map__fd(gw.skel->maps.kv_prefixes), &hash, &prefix));
-	CHECK_EQ(prefix.holder[0], 0);
-	CHECK_EQ(gw.backends[BACKEND].answers, 0); /* the agent counts */
-	COUNTED(N(unlearned, 1));
+	for (size_t i = 0; i < sizeof(answers) / sizeof(*answers); i++) {
+		relay(1);
+		comes_home(answers[i], strlen(answers[i]));
+		LOAD(1, 0);
+		CHECK(!bpf_map_lookup_elem(bpf_map__fd(gw.skel->maps.kv_prefixes), &hash, &prefix));
+		CHECK_EQ(prefix.holder[0], 0);
+		CHECK_EQ(gw.backends[BACKEND].answers, 0); /* the agent counts */
+		COUNTED(N(unlearned, 1));
+	}
 }
 
 static void test_lent_in_flight(void)

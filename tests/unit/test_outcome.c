@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* What attempts say about an engine; back-pressure; when an engine is another one than before. */
 #include <errno.h>
+#include <kvsteer/answer.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +21,7 @@ static void statuses(void)
 		else if ((status >= 200 && status < 500) || status == 501 || status == 505)
 			expected = OUTCOME_SUCCESS;
 		CHECK_EQ(outcome_of_status(status), expected);
+		CHECK_EQ(kv_answer_caches(status), status >= 200 && status < 400);
 	}
 	CHECK_EQ(outcome_of_connect(0), OUTCOME_NEUTRAL);
 	CHECK_EQ(outcome_of_connect(ECONNREFUSED), OUTCOME_REFUSED);
