@@ -186,8 +186,24 @@ player() {
 		--netns "$id-c2" --engines "$engines" --speed "$speed" --answers "$answers" "$trace")
 }
 
+# Where the last requests went and why, while the trace is playing.
+trace() {
+	echo "\$ kvsteer trace --follow        (for a second)"
+	kv_in $id-gw timeout -s INT 1 "$out/kvsteer" trace --follow | sed -n 1,8p
+	echo "\$ kvsteer trace --last 1 --why"
+	kv_in $id-gw "$out/kvsteer" trace --last 1 --why
+}
+
+# Where a request would go that is like one that has been served. After the counters have been read.
+explain() {
+	printf '{"model": "emulated", "max_tokens": 1, "prompt": "%s"}' "$(seq -s ' ' 2000)" >"$work/body.json"
+	kv_in $id-c1 curl -fs -m 10 -o /dev/null -d "@$work/body.json" "http://$gateway/v1/completions"
+	echo "\$ kvsteer explain body.json --path /v1/completions"
+	kv_in $id-gw "$out/kvsteer" explain "$work/body.json" --path /v1/completions
+}
+
 run() { # NUMBER NAME POLICY TITLE [ARGUMENT…]
-	local number=$1 name=$2 policy=$3 title=$4 before rc=0
+	local number=$1 name=$2 policy=$3 title=$4 before player rc=0
 	shift 4
 	printf '\n[%s/5] %s\n' "$number" "$title"
 	up "$policy"
@@ -196,11 +212,17 @@ run() { # NUMBER NAME POLICY TITLE [ARGUMENT…]
 	# In the background, as a trap has to wait for what is in front.
 	player "$seconds"
 	"${play[@]}" --name "$name" --json "$work/$name.json" --tsv "$work/$name.tsv" "$@" &
-	started+=($!)
-	wait $! || rc=$?
+	player=$!
+	started+=("$player")
+	if [ "$name" = price ]; then
+		sleep $((seconds / 2))
+		trace >"$work/trace.txt" 2>&1 || true
+	fi
+	wait "$player" || rc=$?
 	[ $rc -lt 2 ] || die "kv-replay has failed"
 	echo "$before $(ticks)" >"$work/$name.cpu"
 	counters >"$work/$name.after"
+	[ "$name" != price ] || explain >"$work/explain.txt" 2>&1 || true
 	down
 }
 
@@ -217,6 +239,11 @@ demo() {
 	echo
 	python3 -B "$root/tools/demo/report.py" "$work" "$out/demo.json" "$out/demo.svg" \
 		round-robin least price price-hinted price-events || rc=$?
+	printf '\nIn the middle of run 3 (price):\n'
+	sed 's/^/  /' "$work/trace.txt"
+	printf 'And at its end:\n'
+	sed 's/^/  /' "$work/explain.txt"
+	echo
 	cat <<TEXT
   plot: .output/demo.svg    numbers: .output/demo.json    answers one by one: .output/demo/*.tsv
 
