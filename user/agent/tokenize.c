@@ -18,7 +18,6 @@
 #define TIMEOUT_MS 10000
 #define PAUSE (5 * SECOND)	 /* after a failure */
 #define PAUSE_NONE (60 * SECOND) /* it has no such endpoint, or not for us */
-#define COMPLAIN (60 * SECOND)
 /* A token is a byte of text or more; in the answer it is a number and a string. */
 #define ANSWER_PER_BYTE 64
 #define ANSWER_MAX (32u << 20)
@@ -28,7 +27,7 @@ static const char more_fields[] = ",\"return_token_strs\":true}";
 void tokenize_job_free(struct tokenize_job *job)
 {
 	free(job->body);
-	free(job->answer);
+	fetch_text_free(&job->answer);
 	free(job);
 }
 
@@ -74,30 +73,17 @@ static void ask_later(struct tokenize_queue *q)
 static bool on_data(void *arg, const char *data, size_t n)
 {
 	struct tokenize_queue *q = arg;
-	struct tokenize_job *job = TAILQ_FIRST(&q->jobs);
 
-	if (job->answer_len + n > job->answer_size) {
-		size_t size = 2 * job->answer_size + n;
-		char *more = realloc(job->answer, size);
-
-		if (!more)
-			return false;
-		job->answer = more;
-		job->answer_size = size;
-	}
-	memcpy(job->answer + job->answer_len, data, n);
-	job->answer_len += n;
-	return true;
+	return fetch_text_add(&TAILQ_FIRST(&q->jobs)->answer, data, n);
 }
 
 static void complain(struct tokenize_queue *q, enum fetch_result result, int status)
 {
 	const char *name = q->z->told->agent->dp.backends[q->backend].name;
-	__u64 now = kv_now_ns();
+	int about = result == FETCH_ANSWERED ? FETCH_RESULTS + status : (int)result;
 
-	if (q->complained_ns && now - q->complained_ns < COMPLAIN)
+	if (!complaint_due(&q->complaint, about, kv_now_ns()))
 		return;
-	q->complained_ns = now;
 	if (result == FETCH_ANSWERED)
 		kv_warn("backend %s: /tokenize answers %d: what its events tell is not known of "
 			"prompts given as text; what is learned of them serves",
@@ -121,6 +107,9 @@ static void on_done(void *arg, enum fetch_result result, int status)
 	q->fetch = NULL;
 	if (result == FETCH_ANSWERED && status == 200) {
 		drop(q, job);
+		if (complaint_over(&q->complaint, kv_now_ns()))
+			kv_info("backend %s: /tokenize answers again",
+				agent->dp.backends[q->backend].name);
 		tokenize_answered(q->z, job);
 		ask_later(q);
 		return;

@@ -7,6 +7,7 @@
 
 #include "agent/told_private.h"
 #include "agent/tokenize.h"
+#include "engines/complaint.h"
 
 /* A request's prompt on its way to ties. */
 struct tokenize_job {
@@ -14,8 +15,7 @@ struct tokenize_job {
 	const char *path; /* which kind of endpoint: a constant */
 	char *body;	  /* what is posted: the request's own, and one field more */
 	size_t body_len;
-	char *answer;
-	size_t answer_len, answer_size;
+	struct fetch_text answer;
 	bool has_tenant;
 	struct kv_sip tenant;
 	__u64 created_ns;
@@ -34,7 +34,7 @@ struct tokenize_queue {
 	struct fetch *fetch; /* of the first job */
 	struct event timer;
 	__u64 not_before;
-	__u64 complained_ns;
+	struct complaint complaint;
 };
 
 struct tokenizer {

@@ -103,7 +103,7 @@ static void work(struct tokenizer *z, struct tokenize_job *job)
 	struct tokens tokens = {};
 	struct kv_tap text = {};
 
-	if (tokens_read(&tokens, job->answer, job->answer_len) &&
+	if (tokens_read(&tokens, job->answer.p, job->answer.len) &&
 	    !kv_body_text(job->path, job->body, job->body_len, NULL, &prompt, &text) && text.len)
 		ties = ties_of(job, &tokens, &prompt, &text);
 	/* Nobody else counts these. */
@@ -132,7 +132,7 @@ void *tokenize_thread(void *arg)
 		if (z->stop)
 			break;
 		TAILQ_REMOVE(&z->answered, job, link);
-		z->answered_bytes -= job->answer_len;
+		z->answered_bytes -= job->answer.len;
 		pthread_mutex_unlock(&z->mutex);
 		work(z, job);
 		pthread_mutex_lock(&z->mutex);
@@ -146,10 +146,10 @@ void tokenize_answered(struct tokenizer *z, struct tokenize_job *job)
 	bool room;
 
 	pthread_mutex_lock(&z->mutex);
-	room = z->answered_bytes + job->answer_len <= ANSWERED_MAX;
+	room = z->answered_bytes + job->answer.len <= ANSWERED_MAX;
 	if (room) {
 		TAILQ_INSERT_TAIL(&z->answered, job, link);
-		z->answered_bytes += job->answer_len;
+		z->answered_bytes += job->answer.len;
 		pthread_cond_signal(&z->more);
 	}
 	pthread_mutex_unlock(&z->mutex);

@@ -18,28 +18,20 @@
 static bool on_data(void *arg, const char *data, size_t n)
 {
 	struct told_backend *b = arg;
-	char *answer = realloc(b->answer, b->answer_len + n);
 
-	if (!answer)
-		return false;
-	memcpy(answer + b->answer_len, data, n);
-	b->answer = answer;
-	b->answer_len += n;
-	return true;
+	return fetch_text_add(&b->answer, data, n);
 }
 
 static void on_done(void *arg, enum fetch_result result, int status)
 {
 	struct told_backend *b = arg;
 	_cleanup_json_ yyjson_doc *doc =
-		status == 200 && b->answer ? yyjson_read(b->answer, b->answer_len, 0) : NULL;
+		status == 200 && b->answer.p ? yyjson_read(b->answer.p, b->answer.len, 0) : NULL;
 	yyjson_val *list = yyjson_obj_get(yyjson_doc_get_root(doc), "data");
 	const char *name = yyjson_get_str(yyjson_obj_get(yyjson_arr_get_first(list), "id"));
 
 	b->fetch = NULL;
-	free(b->answer);
-	b->answer = NULL;
-	b->answer_len = 0;
+	fetch_text_free(&b->answer);
 	if (name && *name && strlen(name) < sizeof(b->model)) {
 		strcpy(b->model, name);
 		b->retry_ns = 0;
@@ -76,8 +68,6 @@ void told_model_forget(struct told_backend *b)
 {
 	fetch_cancel(b->fetch);
 	b->fetch = NULL;
-	free(b->answer);
-	b->answer = NULL;
-	b->answer_len = 0;
+	fetch_text_free(&b->answer);
 	*b->model = 0;
 }

@@ -7,6 +7,7 @@
 
 #include "agent/told.h"
 #include "engines/fetch.h"
+#include "engines/fetch_text.h"
 #include "events/follow.h"
 #include "events/tie.h"
 
@@ -36,8 +37,7 @@ struct told_backend {
 	struct told_poll *poll;
 	/* told_model.c */
 	struct fetch *fetch;
-	char *answer;
-	size_t answer_len;
+	struct fetch_text answer;
 	char model[KV_MODEL_LEN]; /* empty: not known */
 };
 

@@ -8,6 +8,7 @@
 #include "common/log.h"
 #include "common/timer.h"
 #include "engines/complaint.h"
+#include "engines/fetch_text.h"
 #include "engines/models.h"
 #include "engines/time.h"
 
@@ -35,9 +36,8 @@ struct prober {
 	struct prober_options options;
 	struct asking health, models;
 	struct complaint complaint;
-	bool well;  /* it has answered well since it listens */
-	char *list; /* of the answer at hand */
-	size_t list_len;
+	bool well;		/* it has answered well since it listens */
+	struct fetch_text list; /* of the answer at hand */
 };
 
 enum health_probe probe_of(enum fetch_result result, int status)
@@ -137,34 +137,23 @@ static void health_start(struct asking *a)
 static bool models_data(void *arg, const char *data, size_t n)
 {
 	struct prober *p = arg;
-	char *grown;
 
-	if (n > MODELS_LIST_MAX - p->list_len)
-		return false;
-	grown = realloc(p->list, p->list_len + n);
-	if (!grown)
-		return false;
-	p->list = grown;
-	memcpy(p->list + p->list_len, data, n);
-	p->list_len += n;
-	return true;
+	return n <= MODELS_LIST_MAX - p->list.len && fetch_text_add(&p->list, data, n);
 }
 
 static void models_done(void *arg, enum fetch_result result, int status)
 {
 	struct prober *p = arg;
-	char *list = p->list;
-	size_t len = p->list_len;
+	struct fetch_text list = p->list;
 
 	p->models.fetch = NULL;
-	p->list = NULL;
-	p->list_len = 0;
+	p->list = (struct fetch_text){};
 	again(&p->models, kv_now_ns());
-	if (result == FETCH_ANSWERED && status == 200 && list)
-		p->options.models(p->options.arg, list, len);
+	if (result == FETCH_ANSWERED && status == 200 && list.p)
+		p->options.models(p->options.arg, list.p, list.len);
 	else
 		p->options.models(p->options.arg, NULL, 0);
-	free(list);
+	fetch_text_free(&list);
 }
 
 static void models_start(struct asking *a)
@@ -221,7 +210,7 @@ void prober_free(struct prober *p)
 	fetch_cancel(p->models.fetch);
 	kv_timer_close(&p->health.timer);
 	kv_timer_close(&p->models.timer);
-	free(p->list);
+	fetch_text_free(&p->list);
 	free(p);
 }
 
@@ -241,8 +230,6 @@ void prober_models_anew(struct prober *p)
 		return;
 	fetch_cancel(a->fetch);
 	a->fetch = NULL;
-	free(p->list);
-	p->list = NULL;
-	p->list_len = 0;
+	fetch_text_free(&p->list);
 	kv_timer_set(&a->timer, until_next(a->began_ns, ANEW_MS, kv_now_ns()), 0);
 }

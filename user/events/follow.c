@@ -165,6 +165,8 @@ void source_remove(struct kv_follow *f, const char *name)
 		return;
 	pthread_mutex_lock(&f->lock);
 	TAILQ_REMOVE(&f->sources, s, link);
+	if (f->asked == s)
+		f->asked = NULL;
 	pthread_mutex_unlock(&f->lock);
 	source_free(s);
 }
@@ -357,6 +359,16 @@ void kv_follow_free(struct kv_follow *f)
 	free(f);
 }
 
+/* They are asked for one after the other, in the order they were added in: so mostly it is the
+ * next one. Under the lock. */
+static struct source *ask(struct kv_follow *f, const char *name)
+{
+	struct source *next = f->asked ? TAILQ_NEXT(f->asked, link) : NULL;
+
+	f->asked = next && !strcmp(next->name, name) ? next : source_find(f, name);
+	return f->asked;
+}
+
 int kv_follow_stats(struct kv_follow *f, const char *name, struct kv_follow_stats *ret)
 {
 	struct source *s;
@@ -364,7 +376,7 @@ int kv_follow_stats(struct kv_follow *f, const char *name, struct kv_follow_stat
 
 	pthread_mutex_lock(&f->lock);
 	state = command_pending(f, name);
-	s = state ? NULL : source_find(f, name);
+	s = state ? NULL : ask(f, name);
 	if (s)
 		*ret = s->shown;
 	else if (!state)

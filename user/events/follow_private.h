@@ -95,6 +95,7 @@ struct kv_follow {
 	uint64_t strangers, stranger_said_ns;
 	struct sources sources; /* changed by the thread, under the lock */
 	pthread_mutex_t lock;	/* of what follows, and of what sources show */
+	struct source *asked;	/* whom stats were asked of last; NULL: nobody */
 	struct commands commands, failed;
 	struct polled_list polled;
 	uint64_t bytes, shown_strangers;
