@@ -76,6 +76,13 @@ KV_INLINE void kv_enter_session(struct kv_steer *st)
 
 /* ---- holders ------------------------------------------------------------------------- */
 
+/* An LRU has a prompt's last token behind all of its others: engines free a request's blocks last
+ * one first. (What is told does not age.) */
+KV_INLINE __u64 kv_end_clock(const struct kv_steer *st)
+{
+	return st->clock - (st->depth ? st->depth - 1 : 0);
+}
+
 /* The word that replaces old. What has been confirmed once stays so: a failing request says
  * nothing about what was there before it. told: by the engine itself (tell.h). */
 KV_INLINE __u64 kv_holder_word(const struct kv_steer *st, __u64 old, const struct kv_backend *b,
@@ -86,7 +93,8 @@ KV_INLINE __u64 kv_holder_word(const struct kv_steer *st, __u64 old, const struc
 	if (!told && old && kv_holder_backend(old) == st->choice.backend && kv_holder_live(old, b))
 		flags = old & (kv_holder_told(old, b) ? KV_HOLDER_TOLD | KV_HOLDER_TIER_MASK
 						      : KV_HOLDER_TENTATIVE);
-	return kv_holder_make(st->choice.backend, st->epoch, st->clock, flags);
+	return kv_holder_make(st->choice.backend, st->epoch,
+			      flags & KV_HOLDER_TOLD ? st->clock : kv_end_clock(st), flags);
 }
 
 /* Which place to write: this backend's own, else a free one, else a dead one, else the one
@@ -166,6 +174,7 @@ static long kv_learn_rung_step(__u32 i, void *ctx)
 	struct kv_steer *st = kv_steer_of(ctx);
 	__u32 at = kv_index(i, KV_MAX_RUNGS);
 
+	st->depth = st->query.rungs[at].depth;
 	kv_hold(st, kv_learn_lookup(st, at), st->query.rungs[at].hash, false);
 	return 0;
 }
@@ -238,6 +247,7 @@ KV_ENTRY void kv_steer_commit(struct kv_steer *st, struct kv_dispatch *d)
 		kv_enter_session(st);
 	st->clock = kv_atomic_fetch_add(&b->clock, st->entered) + st->entered;
 	kv_loop(st->query.n_rungs, kv_learn_rung_step, &st);
+	st->depth = st->need;
 	if (st->query.session)
 		kv_learn_session(st, b);
 }

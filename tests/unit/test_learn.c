@@ -30,14 +30,15 @@ static void test_clock(void)
 		commit();
 		CHECK_EQ(clock_of(0), 600); /* two new */
 		world.backends[0].clock = 1100;
-		CHECK_EQ(kv_holder_clock(holder(0, 6)), 600);
+		CHECK_EQ(kv_holder_clock(holder(0, 6)), 1); /* 599 tokens in front of its last */
 		ask(6);
 		decide();
-		CHECK_EQ(st.choice.matched, 600); /* alive: 500 of 1,000 have entered since … */
+		/* alive is what 500 of 1,000 that have entered since have left … */
+		CHECK_EQ(st.choice.matched, 500);
 		commit();
 		CHECK_EQ(clock_of(0), 1700); /* … but first touched in this generation */
 		for (__u32 rung = 1; rung <= 6; rung++)
-			CHECK_EQ(kv_holder_clock(holder(0, rung)), 1700);
+			CHECK_EQ(kv_holder_clock(holder(0, rung)), 1701 - 100 * rung);
 	}
 
 	TEST("liveness: capacity, epoch, and entries that were told")
