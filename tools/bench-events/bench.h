@@ -41,6 +41,10 @@ void ignore_gone(void *ctx, uint64_t key, uint32_t backend);
 void ignore_cache(void *ctx, uint32_t backend, uint32_t rank, bool flag);
 
 int bench_apply(struct results *r, uint64_t blocks);
+/* raw.c: an engine's publisher: a listener, who has connected to it, a batch. -errno: failed. */
+int raw_listen(char *endpoint, size_t size);
+int raw_accept(int listener);
+int raw_send(int fd, uint64_t seq, const void *payload, size_t n);
 int bench_latency(struct results *r, double seconds);
 int watch(int argc, char **argv);
 

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* With sockets: from zmq_send in the publisher to the sink's call, 20 publishers at once. */
+/*
+ * With sockets, 20 publishers at once: to the sink's call, from a message's arrival at the
+ * follower's socket, and from zmq_send in the publisher, whose own thread is then part of it.
+ */
 #include <endian.h>
 #include <errno.h>
 #include <pthread.h>
@@ -117,7 +120,7 @@ static void wait_ms(long ms)
 
 static void report(struct results *r, const char *what, double limit)
 {
-	static char names[8][80];
+	static char names[16][80];
 	static int used;
 	double *ms = calloc(n_samples, sizeof(*ms));
 	size_t n = 0, missed = 0;
@@ -158,11 +161,24 @@ static int publisher_open(void *zmq, void **ret_pub, struct kv_follow *f, int i,
 	return kv_follow_add(f, &s);
 }
 
-static int run(struct results *r, double seconds, bool with_mad)
+/* Its descriptor. */
+static int raw_open(struct kv_follow *f, int i, const char *name)
+{
+	char endpoint[64];
+	struct kv_follow_source s = {
+		.name = name, .endpoint = endpoint, .engine = {.backend = i, .block = BLOCK}};
+	int listener = raw_listen(endpoint, sizeof(endpoint));
+	int err = listener < 0 ? listener : kv_follow_add(f, &s);
+
+	return err < 0 ? err : raw_accept(listener);
+}
+
+static int run(struct results *r, double seconds, bool with_mad, bool raw)
 {
 	struct kv_follow_limits limits = KV_FOLLOW_LIMITS;
 	struct kv_follow *f = kv_follow_new(&limits, &sink, NULL, NULL);
-	void *zmq = zmq_ctx_new(), *pubs[PUBLISHERS];
+	void *zmq = zmq_ctx_new(), *pubs[PUBLISHERS] = {0};
+	int fds[PUBLISHERS];
 	int messages = seconds * 1000 / EVERY_MS, err = f ? 0 : -ENOMEM;
 	msgpack_sbuffer *packed;
 	struct mad mad = {0};
@@ -174,7 +190,9 @@ static int run(struct results *r, double seconds, bool with_mad)
 	packed = calloc(n_samples, sizeof(*packed));
 	for (int i = 0; !err && i < PUBLISHERS; i++) {
 		snprintf(name, sizeof(name), "e%d", i);
-		err = publisher_open(zmq, &pubs[i], f, i, name);
+		err = raw ? fds[i] = raw_open(f, i, name)
+			  : publisher_open(zmq, &pubs[i], f, i, name);
+		err = err < 0 ? err : 0;
 	}
 	if (!err && with_mad) {
 		err = publisher_open(zmq, &mad.pub, f, PUBLISHERS, "mad");
@@ -200,7 +218,10 @@ static int run(struct results *r, double seconds, bool with_mad)
 						   sizeof(*samples), by_key);
 
 			s->sent = seconds_wall();
-			send_batch(pubs[i], m, packed[k].data, packed[k].size);
+			if (raw)
+				raw_send(fds[i], m, packed[k].data, packed[k].size);
+			else
+				send_batch(pubs[i], m, packed[k].data, packed[k].size);
 		}
 		wait_ms(EVERY_MS);
 	}
@@ -210,10 +231,14 @@ static int run(struct results *r, double seconds, bool with_mad)
 		pthread_join(thread, NULL);
 		zmq_close(mad.pub);
 	}
-	report(r, with_mad ? "20 publishers and a mad one" : "20 publishers at once", 5);
+	report(r,
+	       raw	  ? "from arrival, 20 at once"
+	       : with_mad ? "20 publishers and a mad one"
+			  : "20 publishers at once",
+	       5);
 	kv_follow_free(f);
 	for (int i = 0; i < PUBLISHERS; i++)
-		zmq_close(pubs[i]);
+		raw ? close(fds[i]) : zmq_close(pubs[i]);
 	zmq_ctx_term(zmq);
 	for (size_t k = 0; k < n_samples; k++)
 		msgpack_sbuffer_destroy(&packed[k]);
@@ -225,7 +250,7 @@ static int run(struct results *r, double seconds, bool with_mad)
 
 int bench_latency(struct results *r, double seconds)
 {
-	int err = run(r, seconds, false);
-
-	return err ? err : run(r, seconds, true);
+	return run(r, seconds, false, true)
+		       ?: run(r, seconds, false, false)
+		       ?: run(r, seconds, true, false);
 }
