@@ -15,9 +15,13 @@
 const volatile struct {
 	__u32 upstreams_per_backend;
 	__u32 lo_ifindex;
+	__u32 prefix_sets;
+	__u32 zero;
+	__u64 prefix_key;
 } kv_config = {
 	.upstreams_per_backend = 1,
 	.lo_ifindex = 1,
+	.prefix_sets = 1,
 };
 
 /*
@@ -45,7 +49,8 @@ KV_MAP(kv_upstreams, BPF_MAP_TYPE_ARRAY, 1, __u32, struct kv_upstream, BPF_F_MMA
 KV_MAP(kv_dispatches, BPF_MAP_TYPE_ARRAY, 1, __u32, struct kv_dispatch, BPF_F_MMAPABLE);
 KV_MAP(kv_upstream_ids, BPF_MAP_TYPE_HASH, 1, struct kv_tuple, __u32, 0);
 KV_MAP(kv_clients, BPF_MAP_TYPE_HASH, 1, struct kv_tuple, struct kv_client, 0);
-KV_MAP(kv_prefixes, BPF_MAP_TYPE_LRU_HASH, 1, __u64, struct kv_prefix, 0);
+/* To be mapped, so that it begins at a page and its sets at a cache line. */
+KV_MAP(kv_prefixes, BPF_MAP_TYPE_ARRAY, 1, __u32, struct kv_prefix_set, BPF_F_MMAPABLE);
 KV_MAP(kv_sessions, BPF_MAP_TYPE_LRU_HASH, 1, __u64, struct kv_session, 0);
 KV_MAP(kv_counters, BPF_MAP_TYPE_PERCPU_ARRAY, KV_CNT_MAX, __u32, __u64, 0);
 KV_MAP(kv_agent_counters, BPF_MAP_TYPE_ARRAY, KV_CNT_MAX, __u32, __u64, BPF_F_MMAPABLE);

@@ -9,19 +9,11 @@
 
 static const struct kv_session kv_no_session;
 
-static __always_inline struct kv_prefix *kv_world_prefix(__u64 hash)
+static __always_inline struct kv_prefix_set *kv_world_prefix_set(__u64 hash)
 {
-	return bpf_map_lookup_elem(&kv_prefixes, &hash);
-}
+	__u32 at = kv_prefix_set_of(hash, kv_config.prefix_key, kv_config.prefix_sets);
 
-static __always_inline int kv_world_prefix_insert(__u64 hash, const struct kv_prefix *fresh)
-{
-	return bpf_map_update_elem(&kv_prefixes, &hash, fresh, BPF_NOEXIST);
-}
-
-static __always_inline void kv_world_prefix_delete(__u64 hash)
-{
-	bpf_map_delete_elem(&kv_prefixes, &hash);
+	return bpf_map_lookup_elem(&kv_prefixes, &at);
 }
 
 static __always_inline struct kv_session *kv_world_session(__u64 key)

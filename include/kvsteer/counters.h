@@ -79,7 +79,8 @@
 	X(matches, "decisions that found a live holder")                                           \
 	X(diverted, "decisions that passed over the longest match")                                \
 	X(prefix_inserted, "prefix entries created")                                               \
-	X(prefix_full, "prefix entries not stored: table full")                                    \
+	X(prefix_evicted, "prefix entries that had to go for newer ones: table full")                \
+	X(prefix_busy, "prefix entries not stored: other CPUs at work in their set")               \
 	X(holder_evicted, "holders pushed out of an entry by a ninth")                             \
 	X(session_inserted, "session entries created")                                             \
 	X(session_full, "session entries not stored: table full")                                  \

@@ -39,23 +39,15 @@ static long kv_find_step(__u32 j, void *ctx)
 	return 0;
 }
 
-/* An entry that a sibling has created since the decision is found by the creation that fails. */
-KV_INLINE struct kv_prefix *kv_learn_lookup(const struct kv_steer *st, __u32 rung)
-{
-	return st->absent >> rung & 1 ? NULL : kv_world_prefix(st->query.rungs[rung].hash);
-}
-
 static long kv_enter_rung_step(__u32 i, void *ctx)
 {
 	struct kv_steer *st = kv_steer_of(ctx);
 	__u32 at = kv_index(i, KV_MAX_RUNGS), depth = st->query.rungs[at].depth;
-	struct kv_prefix *p = kv_learn_lookup(st, at);
+	__u64 hash = st->query.rungs[at].hash;
 
 	st->found = 0;
-	if (p) {
-		kv_prefix_copy(st->holder, p);
+	if (!(st->absent >> at & 1) && kv_prefix_read(st->holder, kv_world_prefix_set(hash), hash))
 		kv_loop(KV_HOLDERS, kv_find_step, &st);
-	}
 	if (kv_enters(st, st->found))
 		st->entered += kv_left(depth, st->prev);
 	st->prev = depth;
@@ -125,16 +117,17 @@ static long kv_place_step(__u32 j, void *ctx)
 
 /* Puts this backend's word into an entry's place for it. False: another CPU took the place first.
  */
-KV_INLINE bool kv_hold_once(struct kv_steer *st, struct kv_prefix *p, const struct kv_backend *b,
-			    bool told)
+KV_INLINE bool kv_hold_once(struct kv_steer *st, struct kv_prefix *p, __u64 hash,
+			    const struct kv_backend *b, bool told)
 {
-	__u64 old;
+	__u64 old, bound;
 
-	kv_prefix_copy(st->holder, p);
+	kv_prefix_copy(st->holder, p, hash);
 	kv_loop(KV_HOLDERS, kv_place_step, &st);
 	old = st->holder[kv_index(st->place, KV_HOLDERS)];
-	if (kv_atomic_cas(&p->holder[kv_index(st->place, KV_HOLDERS)], old,
-			  kv_holder_word(st, old, b, told)) != old)
+	bound = kv_prefix_bind(old, hash);
+	if (kv_atomic_cas(&p->holder[kv_index(st->place, KV_HOLDERS)], bound,
+			  kv_prefix_bind(kv_holder_word(st, old, b, told), hash)) != bound)
 		return false;
 	if (st->load < KV_PLACE_DEAD)
 		kv_world_count(KV_CNT_holder_evicted);
@@ -143,30 +136,39 @@ KV_INLINE bool kv_hold_once(struct kv_steer *st, struct kv_prefix *p, const stru
 
 /* A new entry with this one holder, the usual case for a new tail. False: somebody else has just
  * made it. */
-KV_INLINE bool kv_hold_first(struct kv_steer *st, __u64 hash, const struct kv_backend *b, bool told)
+KV_INLINE bool kv_hold_first(struct kv_steer *st, struct kv_prefix_set *set, __u64 hash,
+			     const struct kv_backend *b, bool told)
 {
-	int err;
+	int ret = kv_prefix_insert(set, hash, kv_holder_word(st, 0, b, told), st->now);
 
-	st->fresh.holder[0] = kv_holder_word(st, 0, b, told);
-	err = kv_world_prefix_insert(hash, &st->fresh);
-	if (err != -EEXIST)
-		kv_world_count(err ? KV_CNT_prefix_full : KV_CNT_prefix_inserted);
-	return err != -EEXIST;
+	if (ret == -EEXIST)
+		return false;
+	kv_world_count(ret < 0 ? KV_CNT_prefix_busy : KV_CNT_prefix_inserted);
+	if (ret > 0)
+		kv_world_count(KV_CNT_prefix_evicted);
+	return true;
 }
 
-/* The chosen backend holds this prefix; p: its entry as looked up, NULL: there was none. */
-KV_INLINE void kv_hold(struct kv_steer *st, struct kv_prefix *p, __u64 hash, bool told)
+/* The chosen backend holds this prefix; absent: there was no entry a moment ago. */
+KV_INLINE void kv_hold(struct kv_steer *st, __u64 hash, bool absent, bool told)
 {
 	struct kv_backend *b = kv_world_backend(st->choice.backend);
+	struct kv_prefix_set *set = kv_world_prefix_set(hash);
+	struct kv_prefix *p = NULL;
 
-	if (!b || (!p && kv_hold_first(st, hash, b, told)))
+	if (!b || !set)
 		return;
-	if (!p)
-		p = kv_world_prefix(hash); /* a sibling was quicker */
+	if (!absent)
+		p = kv_prefix_touch(set, hash, st->now);
+	if (!p) {
+		if (kv_hold_first(st, set, hash, b, told))
+			return;
+		p = kv_prefix_touch(set, hash, st->now); /* a sibling was quicker */
+	}
 	/* Looks again, but not for ever. No loop: before 6.4 no jump may lead back to behind a
 	 * bpf_loop. */
-	if (p && !kv_hold_once(st, p, b, told) && !kv_hold_once(st, p, b, told))
-		kv_hold_once(st, p, b, told);
+	if (p && !kv_hold_once(st, p, hash, b, told) && !kv_hold_once(st, p, hash, b, told))
+		kv_hold_once(st, p, hash, b, told);
 }
 
 static long kv_learn_rung_step(__u32 i, void *ctx)
@@ -175,7 +177,7 @@ static long kv_learn_rung_step(__u32 i, void *ctx)
 	__u32 at = kv_index(i, KV_MAX_RUNGS);
 
 	st->depth = st->query.rungs[at].depth;
-	kv_hold(st, kv_learn_lookup(st, at), st->query.rungs[at].hash, false);
+	kv_hold(st, st->query.rungs[at].hash, st->absent >> at & 1, false);
 	return 0;
 }
 
@@ -256,23 +258,34 @@ KV_ENTRY void kv_steer_commit(struct kv_steer *st, struct kv_dispatch *d)
 
 /* Turns this dispatch's tentative entries (of one rung, or its session's) into confirmed ones, or
  * takes them back. A sibling of the same burst may have settled them before. */
-KV_INLINE void kv_settle_holder(__u64 *holder, __u32 backend, bool confirm)
+/* bound: what words are stored XORed with, 0 for a session's. Returns what is there after it. */
+KV_INLINE __u64 kv_settle_holder(__u64 *holder, __u64 bound, __u32 backend, bool confirm)
 {
-	__u64 h = kv_read_once(*holder);
+	__u64 was = kv_read_once(*holder), h = was ^ bound, to;
 
 	if (!(h & KV_HOLDER_TENTATIVE) || kv_holder_backend(h) != backend)
-		return;
-	if (kv_atomic_cas(holder, h, confirm ? h & ~KV_HOLDER_TENTATIVE : 0) == h && !confirm)
+		return h;
+	to = confirm ? h & ~KV_HOLDER_TENTATIVE : 0;
+	if (kv_atomic_cas(holder, was, to ^ bound) != was)
+		return h;
+	if (!confirm)
 		kv_world_count(KV_CNT_unlearned);
+	return to;
 }
 
 KV_INLINE long kv_settle_rung(__u32 i, struct kv_dispatch *d, bool confirm)
 {
-	struct kv_prefix *p = kv_world_prefix(d->query.rungs[kv_index(i, KV_MAX_RUNGS)].hash);
+	__u64 hash = d->query.rungs[kv_index(i, KV_MAX_RUNGS)].hash, left = 0;
+	struct kv_prefix_set *set = kv_world_prefix_set(hash);
+	struct kv_prefix *p = kv_prefix_find(set, hash);
 
-	if (p)
-		for (__u32 j = 0; j < KV_HOLDERS; j++)
-			kv_settle_holder(&p->holder[j], d->backend, confirm);
+	if (!p)
+		return 0;
+	for (__u32 j = 0; j < KV_HOLDERS; j++)
+		left |= kv_settle_holder(&p->holder[j], kv_prefix_bind(0, hash), d->backend,
+					 confirm);
+	if (!left)
+		kv_prefix_free(set, hash);
 	return 0;
 }
 
@@ -302,7 +315,7 @@ KV_INLINE void kv_settle(struct kv_dispatch *d, bool confirm)
 	kv_loop(d->query.n_rungs, confirm ? kv_confirm_step : kv_unlearn_step, &d);
 	s = d->query.session ? kv_world_session(d->query.session) : NULL;
 	if (s)
-		kv_settle_holder(&s->holder, d->backend, confirm);
+		kv_settle_holder(&s->holder, 0, d->backend, confirm);
 }
 
 KV_INLINE void kv_settle_request(struct kv_dispatch *d)

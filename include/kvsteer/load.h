@@ -8,14 +8,6 @@ KV_INLINE __u32 kv_saturate(__u64 x)
 	return x > 0xffffffff ? 0xffffffff : x;
 }
 
-/* An index kept within size, a power of two. Clang drops a mask where it knows the range, but the
- * verifier may not know it: so clang must not either. */
-KV_INLINE __u32 kv_index(__u32 i, __u32 size)
-{
-	asm volatile("" : "+r"(i));
-	return i & (size - 1);
-}
-
 /* What is left to compute of a prompt. */
 KV_INLINE __u32 kv_left(__u32 need, __u32 matched)
 {
@@ -113,12 +105,6 @@ KV_INLINE bool kv_holder_live(__u64 holder, const struct kv_backend *b)
 	if (b->state != KV_BACKEND_UP || kv_holder_epoch(holder) != (b->epoch & 0xfff))
 		return false;
 	return kv_holder_told(holder, b) || kv_holder_age(holder, b->clock) < b->capacity;
-}
-
-KV_INLINE void kv_prefix_copy(__u64 *to, const struct kv_prefix *p)
-{
-	for (__u32 j = 0; j < KV_HOLDERS; j++)
-		to[j] = kv_read_once(p->holder[j]);
 }
 
 /* ---- utilisation --------------------------------------------------------------------- */

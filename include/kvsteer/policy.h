@@ -133,18 +133,16 @@ static long kv_match_rung_step(__u32 i, void *ctx)
 {
 	struct kv_steer *st = kv_steer_of(ctx);
 	__u32 at = kv_index(st->query.n_rungs - 1 - i, KV_MAX_RUNGS);
-	struct kv_prefix *p;
+	__u64 hash = st->query.rungs[at].hash;
 
 	st->depth = st->query.rungs[at].depth;
 	if (st->depth < st->floor)
 		return 1;
 	st->looked++;
-	p = kv_world_prefix(st->query.rungs[at].hash);
-	if (!p) {
+	if (!kv_prefix_read(st->holder, kv_world_prefix_set(hash), hash)) {
 		st->absent |= 1u << at;
 		return 0;
 	}
-	kv_prefix_copy(st->holder, p);
 	kv_loop(KV_HOLDERS, kv_match_holder_step, &st);
 	return st->scan && st->matched == st->n && !st->weighed;
 }

@@ -104,9 +104,22 @@ KV_INLINE __u64 kv_holder_clock(__u64 h)
 	return h >> 24;
 }
 
+/* Each word is bound to the entry's prefix (prefixes.h). */
 struct kv_prefix {
 	__u64 holder[KV_HOLDERS];
 };
+
+#define KV_WAYS 8
+
+/* Hashes, ages, and each entry lie in a cache line of their own. */
+struct kv_prefix_set {
+	__u64 hash[KV_WAYS];	/* 0: free */
+	__u32 touched[KV_WAYS]; /* when a holder was last entered, in ticks */
+	__u32 busy;		/* a CPU is entering a prefix */
+	__u32 zero[7];
+	struct kv_prefix entry[KV_WAYS];
+};
+_Static_assert(sizeof(struct kv_prefix_set) == 64 * (KV_WAYS + 2), "whole cache lines");
 
 struct kv_session {
 	__u64 holder;
@@ -545,6 +558,7 @@ struct kv_meta {
 	__u32 agent_pid;
 	__u64 started_ns;   /* CLOCK_MONOTONIC */
 	__u64 heartbeat_ns; /* the agent lives while this moves (1 s) */
+	__u64 prefix_key;   /* secret: which set of kv_prefixes a hash is in */
 	char version[32];
 };
 

@@ -26,18 +26,17 @@
 
 #include "counters.h"
 #include "fixed.h"
+#include "prefixes.h"
 #include "shared.h"
 
 /* ---- the world ----------------------------------------------------------------------- */
 
 /* Look up, NULL if there is none. Pointers stay readable until the program (the caller) ends;
  * an entry that is replaced meanwhile may then show another key's content. */
-static struct kv_prefix *kv_world_prefix(__u64 hash);
+static struct kv_prefix_set *kv_world_prefix_set(__u64 hash); /* where it is if it is known */
 static struct kv_session *kv_world_session(__u64 key);
 static struct kv_backend *kv_world_backend(__u32 id);
 static struct kv_service *kv_world_service(__u32 id);
-/* Insert, unless there is one: 0, -EEXIST, or another -errno: the table is full. */
-static int kv_world_prefix_insert(__u64 hash, const struct kv_prefix *fresh);
 /* Insert a zeroed entry unless there is one, then look it up. NULL: the table is full. */
 static struct kv_session *kv_world_session_create(__u64 key);
 static __u64 kv_world_ns(void);
@@ -107,7 +106,6 @@ struct kv_steer {
 	__u64 found;
 	__u64 holder[KV_HOLDERS]; /* a copy: the entry may change at any time */
 	/* the chosen backend, while learning */
-	struct kv_prefix fresh; /* a new entry: all zero but its first holder */
 	__u64 clock;
 	__u64 capacity;
 	__u64 entered;

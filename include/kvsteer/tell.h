@@ -15,9 +15,6 @@
 
 #include "steer.h"
 
-/* The world of steer.h has this as well. */
-static void kv_world_prefix_delete(__u64 hash);
-
 /* kv_loop's context: kv_steer_of() finds the first. */
 struct kv_tell {
 	struct kv_steer *st;
@@ -33,30 +30,29 @@ KV_INLINE __u64 kv_tell_hash(__u32 i, void *ctx)
 
 static long kv_tell_stored_step(__u32 i, void *ctx)
 {
-	__u64 hash = kv_tell_hash(i, ctx);
-
-	kv_hold(kv_steer_of(ctx), kv_world_prefix(hash), hash, true);
+	kv_hold(kv_steer_of(ctx), kv_tell_hash(i, ctx), false, true);
 	return 0;
 }
 
 static long kv_tell_gone_step(__u32 i, void *ctx)
 {
 	struct kv_steer *st = kv_steer_of(ctx);
-	__u64 hash = kv_tell_hash(i, ctx), h, left = 0;
-	struct kv_prefix *p = kv_world_prefix(hash);
+	__u64 hash = kv_tell_hash(i, ctx), was, h, left = 0;
+	struct kv_prefix_set *set = kv_world_prefix_set(hash);
+	struct kv_prefix *p = kv_prefix_find(set, hash);
 
 	if (!p)
 		return 0;
 	for (__u32 j = 0; j < KV_HOLDERS; j++) {
-		h = kv_read_once(p->holder[j]);
+		was = kv_read_once(p->holder[j]);
+		h = kv_prefix_bind(was, hash);
 		if (h && kv_holder_backend(h) == st->choice.backend && !(h & KV_HOLDER_TENTATIVE) &&
-		    kv_atomic_cas(&p->holder[j], h, 0) == h)
+		    kv_atomic_cas(&p->holder[j], was, kv_prefix_bind(0, hash)) == was)
 			h = 0; /* else somebody has just learned it */
 		left |= h;
 	}
-	/* Room for others. Who enters a holder in this very moment loses it, and learns it anew. */
 	if (!left)
-		kv_world_prefix_delete(hash);
+		kv_prefix_free(set, hash);
 	return 0;
 }
 
@@ -70,6 +66,7 @@ KV_ENTRY int kv_tell(struct kv_steer *st, const struct kv_telling *t)
 	if (!b || t->backend == KV_NONE || t->epoch != b->epoch)
 		return -ENOENT;
 	st->choice.backend = t->backend;
+	st->now = kv_world_ns();
 	st->tier = t->tier;
 	st->epoch = t->epoch;
 	st->clock = kv_read_once(b->clock);

@@ -21,6 +21,22 @@
 #define kv_htonl bpf_htonl
 #define kv_ntohl bpf_ntohl
 
+/*
+ * 1 if a is b; 1 if a < b, both less than 2^63. Without a jump: 8 in a row would be 256 ways to go
+ * for the verifier. Clang is kept from making jumps of it. 0 or 1 to multiply by, not 0 or all ones
+ * to mask with: of that recent verifiers (6.18) look at both cases.
+ */
+static __always_inline __u64 kv_top_bit(__u64 x)
+{
+	asm volatile("" : "+r"(x));
+	x >>= 63;
+	asm volatile("" : "+r"(x));
+	return x;
+}
+
+#define kv_same(a, b) (1 - kv_top_bit(((a) ^ (b)) | -((a) ^ (b))))
+#define kv_below(a, b) kv_top_bit((a) - (b))
+
 /* Calls step(i, ctx) for i = 0 … n-1 until it returns non-zero. The verifier looks at
  * step once, however large n is: bpf_loop, since 5.17. */
 #define kv_loop(n, step, ctx) bpf_loop(n, step, ctx, 0)
@@ -46,6 +62,9 @@
 #define __noinline __attribute__((noinline))
 #endif
 
+#define kv_same(a, b) ((__u64)((a) == (b)))
+#define kv_below(a, b) ((__u64)((a) < (b)))
+
 static inline long kv_loop(__u32 n, long (*step)(__u32 i, void *ctx), void *ctx)
 {
 	for (__u32 i = 0; i < n; i++)
@@ -58,6 +77,22 @@ static inline long kv_loop(__u32 n, long (*step)(__u32 i, void *ctx), void *ctx)
 
 /* Callbacks of kv_loop get their context as void *, as bpf_loop wants it. */
 #define KV_INLINE static __always_inline
+
+/* An index kept within size, a power of two. Clang drops a mask where it knows the range, but the
+ * verifier may not know it: so clang must not either. */
+KV_INLINE __u32 kv_index(__u32 i, __u32 size)
+{
+	asm volatile("" : "+r"(i));
+	return i & (size - 1);
+}
+
+/* In front of a loop of a few rounds: it becomes none (before 6.4 no jump may lead back to behind a
+ * bpf_loop). */
+#ifdef __clang__
+#define KV_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define KV_UNROLL
+#endif
 
 #define kv_read_once(x) (*(volatile typeof(x) *)&(x))
 #define kv_write_once(x, v) (*(volatile typeof(x) *)&(x) = (v))

@@ -193,6 +193,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		MUST(!world.backends[i].inflight_tokens && !world.backends[i].inflight_requests);
 	for (uint32_t i = 0; i < WORLD_SLOTS; i++)
 		for (int j = 0; j < KV_HOLDERS; j++)
-			MUST(!(world.prefixes[i].value.holder[j] & KV_HOLDER_TENTATIVE));
+			MUST(!(world_holder(i, j) & KV_HOLDER_TENTATIVE));
 	return 0;
 }

@@ -33,7 +33,7 @@ DIFF_MAP(diff_services, BPF_MAP_TYPE_ARRAY, KV_MAX_SERVICES, __u32, struct kv_se
 	 BPF_F_MMAPABLE);
 DIFF_MAP(diff_backends, BPF_MAP_TYPE_ARRAY, KV_MAX_BACKENDS, __u32, struct kv_backend,
 	 BPF_F_MMAPABLE);
-DIFF_MAP(diff_prefixes, BPF_MAP_TYPE_HASH, DIFF_PREFIXES, __u64, struct kv_prefix, 0);
+DIFF_MAP(diff_prefixes, BPF_MAP_TYPE_ARRAY, DIFF_SETS, __u32, struct kv_prefix_set, BPF_F_MMAPABLE);
 DIFF_MAP(diff_sessions, BPF_MAP_TYPE_HASH, DIFF_SESSIONS, __u64, struct kv_session, 0);
 
 #define ONE(map) bpf_map_lookup_elem(&map, &(__u32){0})
@@ -103,14 +103,11 @@ int run_options(void *ctx)
 
 static const struct kv_session no_session;
 
-static __always_inline struct kv_prefix *kv_world_prefix(__u64 hash)
+static __always_inline struct kv_prefix_set *kv_world_prefix_set(__u64 hash)
 {
-	return bpf_map_lookup_elem(&diff_prefixes, &hash);
-}
+	__u32 at = kv_prefix_set_of(hash, DIFF_KEY, DIFF_SETS);
 
-static __always_inline int kv_world_prefix_insert(__u64 hash, const struct kv_prefix *fresh)
-{
-	return bpf_map_update_elem(&diff_prefixes, &hash, fresh, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&diff_prefixes, &at);
 }
 
 static __always_inline struct kv_session *kv_world_session(__u64 key)

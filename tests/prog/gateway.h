@@ -13,6 +13,7 @@
 
 #include <kvsteer/counters.h>
 #include <kvsteer/fields.h>
+#include <kvsteer/prefixes.h>
 
 #include "kvsteer.skel.h"
 
@@ -33,8 +34,12 @@
 
 #define EVENTS_MAX 16
 
+#define PREFIX_SETS 128
+#define PREFIX_KEY 0x9e3779b97f4a7c15ull
+
 static struct {
 	struct kvsteer_bpf *skel;
+	struct kv_prefix_set *prefixes;
 	struct kv_service *services;
 	struct kv_backend *backends;
 	struct kv_upstream *upstreams;
@@ -88,12 +93,15 @@ static inline void gw_load(__u32 local_ifindex)
 	bpf_map__set_max_entries(skel->maps.kv_dispatches, slots);
 	bpf_map__set_max_entries(skel->maps.kv_upstream_ids, 2 * slots);
 	bpf_map__set_max_entries(skel->maps.kv_clients, CLIENTS);
-	bpf_map__set_max_entries(skel->maps.kv_prefixes, 1024);
+	bpf_map__set_max_entries(skel->maps.kv_prefixes, PREFIX_SETS);
 	bpf_map__set_max_entries(skel->maps.kv_sessions, 1024);
 	bpf_map__set_max_entries(skel->maps.kv_traces, TRACES);
 	skel->rodata->kv_config.upstreams_per_backend = UPSTREAMS;
 	skel->rodata->kv_config.lo_ifindex = local_ifindex;
+	skel->rodata->kv_config.prefix_sets = PREFIX_SETS;
+	skel->rodata->kv_config.prefix_key = PREFIX_KEY;
 	NEED(!kvsteer_bpf__load(skel));
+	gw.prefixes = gw_memory(skel->maps.kv_prefixes);
 	gw.services = gw_memory(skel->maps.kv_services);
 	gw.backends = gw_memory(skel->maps.kv_backends);
 	gw.upstreams = gw_memory(skel->maps.kv_upstreams);
@@ -259,14 +267,21 @@ static inline void gw_reset(void)
 	gw_clear(gw.skel->maps.kv_service_ids);
 	gw_clear(gw.skel->maps.kv_upstream_ids);
 	gw_clear(gw.skel->maps.kv_clients);
-	gw_clear(gw.skel->maps.kv_prefixes);
 	gw_clear(gw.skel->maps.kv_sessions);
+	memset(gw.prefixes, 0, PREFIX_SETS * sizeof(*gw.prefixes));
 	memset(gw.services, 0, KV_MAX_SERVICES * sizeof(*gw.services));
 	memset(gw.backends, 0, BACKENDS * sizeof(*gw.backends));
 	memset(gw.upstreams, 0, BACKENDS * UPSTREAMS * sizeof(*gw.upstreams));
 	memset(gw.dispatches, 0, BACKENDS * UPSTREAMS * sizeof(*gw.dispatches));
 	gw_events();
 	gw_rise(rise);
+}
+
+/* false: it is not known. */
+static inline bool gw_prefix(__u64 hash, struct kv_prefix *ret)
+{
+	return kv_prefix_read(ret->holder,
+			      &gw.prefixes[kv_prefix_set_of(hash, PREFIX_KEY, PREFIX_SETS)], hash);
 }
 
 /* false: no such entry. */

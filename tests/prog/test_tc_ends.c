@@ -51,11 +51,10 @@ static void forgotten(__u8 flags)
 	COUNTED(N(retry_forgotten, 1), N(unlearned, 1));
 	DONE(0, KV_EVENT_CLOSE_UPSTREAM, KV_CLIENT_HOME);
 	PASSED(0, 0);
-	CHECK(!bpf_map_lookup_elem(bpf_map__fd(gw.skel->maps.kv_prefixes), &hash, &prefix));
-	CHECK_EQ(prefix.holder[0], 0);
+	CHECK(!gw_prefix(hash, &prefix));
 	flow.c.seq -= LEN(HINTED);
 	ASK(1, HINTED, LEN(HINTED));
-	COUNTED(LENT(LEN(HINTED)), N(hint_prefix, 1));
+	COUNTED(LENT(LEN(HINTED)), N(hint_prefix, 1), N(prefix_inserted, 1));
 	/* late words of the first one are nobody's */
 	p = segment(&flow.u[0], PSH, ANSWER, LEN(ANSWER));
 	send_from(&flow.u[0], &p);

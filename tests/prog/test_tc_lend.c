@@ -43,7 +43,7 @@ static void test_post(void)
 	ASK(0, head, LEN(head));
 	COUNTED(LENT(LEN(head)), N(hint_prefix, 1), N(prefix_inserted, 2));
 	LOAD(1, 300);
-	CHECK(!bpf_map_lookup_elem(bpf_map__fd(gw.skel->maps.kv_prefixes), &hash, &prefix));
+	CHECK(gw_prefix(hash, &prefix));
 	CHECK_EQ(kv_holder_backend(prefix.holder[0]), BACKEND);
 	CHECK(prefix.holder[0] & KV_HOLDER_TENTATIVE);
 	CLIENT_SAYS(0, body, 400);
@@ -55,7 +55,7 @@ static void test_post(void)
 	BACKEND_SAYS(0, ANSWER, LEN(ANSWER));
 	COUNTED(TO_CLIENT_N(1, LEN(ANSWER)));
 	LOAD(1, 0);
-	CHECK(!bpf_map_lookup_elem(bpf_map__fd(gw.skel->maps.kv_prefixes), &hash, &prefix));
+	CHECK(gw_prefix(hash, &prefix));
 	CHECK(!(prefix.holder[0] & KV_HOLDER_TENTATIVE));
 	CLIENT_ACKS(0);
 	COUNTED(TO_BACKEND_N(1, 0), N(returns, 1));
@@ -75,8 +75,7 @@ static void post_refused(const char *busy)
 	LOAD(1, 300);
 	BACKEND_SAYS(0, busy, strlen(busy) - 5);
 	LOAD(1, 0);
-	CHECK(!bpf_map_lookup_elem(bpf_map__fd(gw.skel->maps.kv_prefixes), &hash, &prefix));
-	CHECK_EQ(prefix.holder[0], 0);
+	CHECK(!gw_prefix(hash, &prefix));
 	BACKEND_SAYS(0, busy + strlen(busy) - 5, 5);
 	COUNTED(TO_CLIENT_N(2, strlen(busy)), N(unlearned, 2));
 	CLIENT_ACKS(0);

@@ -110,8 +110,7 @@ static void test_refused(void)
 		relay(1);
 		comes_home(answers[i], strlen(answers[i]));
 		LOAD(1, 0);
-		CHECK(!bpf_map_lookup_elem(bpf_map__fd(gw.skel->maps.kv_prefixes), &hash, &prefix));
-		CHECK_EQ(prefix.holder[0], 0);
+		CHECK(!gw_prefix(hash, &prefix));
 		CHECK_EQ(gw.backends[BACKEND].answers, 0); /* the agent counts */
 		COUNTED(N(unlearned, 1));
 	}
@@ -269,7 +268,7 @@ static void test_taken_back(void)
 		flow_begin();
 		decide();
 		LOAD(1, 300);
-		CHECK(!bpf_map_lookup_elem(bpf_map__fd(gw.skel->maps.kv_prefixes), &hash, &prefix));
+		CHECK(gw_prefix(hash, &prefix));
 		CHECK(prefix.holder[0]);
 		gw.dispatches[SLOT(0)] = gw.call->dispatch;
 		agent_call(k == 0   ? KV_CALL_UNDO
@@ -278,8 +277,7 @@ static void test_taken_back(void)
 		/* One that is refused is over when its response is. */
 		LOAD(k == 2, 0);
 		agent_call(KV_CALL_SETTLE_FINISHED);
-		CHECK(!bpf_map_lookup_elem(bpf_map__fd(gw.skel->maps.kv_prefixes), &hash, &prefix));
-		CHECK(!prefix.holder[0]);
+		CHECK(!gw_prefix(hash, &prefix));
 		COUNTED(N(decisions, 1), N(prefix_inserted, 1), N(unlearned, 1));
 	}
 	flow_begin();

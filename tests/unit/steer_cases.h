@@ -40,29 +40,40 @@ static inline void commit(void)
 	kv_steer_commit(&st, &dispatch);
 }
 
+static inline struct kv_prefix *known(__u32 rung)
+{
+	return kv_prefix_find(kv_world_prefix_set(HASH(rung)), HASH(rung));
+}
+
+/* In a place of a known rung's entry. */
+static inline __u64 word(__u32 rung, __u32 j)
+{
+	return kv_prefix_bind(known(rung)->holder[j], HASH(rung));
+}
+
+static inline void set_word(__u32 rung, __u32 j, __u64 word)
+{
+	known(rung)->holder[j] = kv_prefix_bind(word, HASH(rung));
+}
+
 /* The backend holds the prompt up to a rung, as of its clock now. */
 static inline void hold(__u32 backend, __u32 rung, __u64 flags)
 {
 	struct kv_backend *b = &world.backends[backend];
-	static const struct kv_prefix none;
-	struct kv_prefix *p;
 	__u32 j = 0;
 
-	kv_world_prefix_insert(HASH(rung), &none);
-	p = kv_world_prefix(HASH(rung));
-	while (j < KV_HOLDERS - 1 && p->holder[j])
+	kv_prefix_insert(kv_world_prefix_set(HASH(rung)), HASH(rung), 0, world.now);
+	while (j < KV_HOLDERS - 1 && word(rung, j))
 		j++;
-	p->holder[j] = kv_holder_make(backend, b->epoch, b->clock, flags);
+	set_word(rung, j, kv_holder_make(backend, b->epoch, b->clock, flags));
 }
 
 /* Its word in a rung's entry, 0 if it has none. */
 static inline __u64 holder(__u32 backend, __u32 rung)
 {
-	struct kv_prefix *p = kv_world_prefix(HASH(rung));
-
-	for (__u32 j = 0; p && j < KV_HOLDERS; j++)
-		if (p->holder[j] && kv_holder_backend(p->holder[j]) == backend)
-			return p->holder[j];
+	for (__u32 j = 0; known(rung) && j < KV_HOLDERS; j++)
+		if (word(rung, j) && kv_holder_backend(word(rung, j)) == backend)
+			return word(rung, j);
 	return 0;
 }
 

@@ -32,20 +32,31 @@ static const struct kv_backend *maps_backend(const struct kv_pins *pins, __u32 i
 	return i < KV_MAX_BACKENDS ? &maps.backends[i] : NULL;
 }
 
+static int maps_prefix_set(const struct kv_pins *pins, __u64 hash, struct kv_prefix_set *ret)
+{
+	(void)pins;
+	memset(ret, 0, sizeof(*ret));
+	if (!hash || hash > RUNGS)
+		return 0;
+	ret->hash[3] = hash;
+	for (int j = 0; j < KV_HOLDERS; j++)
+		ret->entry[3].holder[j] = maps.prefixes[hash - 1].holder[j] ^ hash;
+	return 0;
+}
+
 static int maps_lookup(const struct kv_pins *pins, enum kv_pin pin, const void *key, void *value)
 {
-	__u64 hash = *(const __u64 *)key;
-
 	(void)pins;
-	if (pin != KV_PIN_kv_prefixes || !hash || hash > RUNGS)
-		return -ENOENT;
-	memcpy(value, &maps.prefixes[hash - 1], sizeof(maps.prefixes[0]));
-	return 0;
+	(void)pin;
+	(void)key;
+	(void)value;
+	return -ENOENT;
 }
 
 #define kv_pins_service maps_service
 #define kv_pins_backend maps_backend
 #define kv_pins_lookup maps_lookup
+#define kv_pins_prefix_set maps_prefix_set
 #include "cli/steering.c"
 
 static struct view view = {.now_ns = 1000000000000ull};

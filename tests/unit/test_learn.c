@@ -52,7 +52,7 @@ static void test_clock(void)
 		world.backends[0].clock = 1000;
 		decide();
 		CHECK_EQ(st.choice.matched, 0);
-		kv_world_prefix(HASH(4))->holder[0] |= KV_HOLDER_TOLD;
+		set_word(4, 0, word(4, 0) | KV_HOLDER_TOLD);
 		decide();
 		CHECK_EQ(st.choice.matched, 400);
 		world.backends[0].epoch++;
@@ -90,7 +90,7 @@ static void test_clock(void)
 		CHECK_EQ(clock_of(0), top + 700);
 		/* an entry from beyond the clock's beginning says nothing */
 		for (__u32 rung = 1; rung <= 4; rung++)
-			kv_world_prefix(HASH(rung))->holder[0] = kv_holder_make(0, 1, top / 2, 0);
+			set_word(rung, 0, kv_holder_make(0, 1, top / 2, 0));
 		world.backends[0].clock = 100;
 		decide();
 		commit();
@@ -165,17 +165,29 @@ static void test_holders(void)
 	TEST("full tables: counted, and the request is served")
 	{
 		world_reset(KV_POLICY_PRICE, 2, 100000, 1000);
-		world.max_prefixes = 3;
+		world.prefix_sets = 1;
 		world.max_sessions = 0;
-		ask(5);
+		hold(0, 9, 0);
+		world.now += SECOND;
+		ask(KV_WAYS + 1);
+		st.query.n_rungs = KV_WAYS;
 		st.query.session = 9;
 		decide();
 		commit();
-		CHECK_EQ(world.counters[KV_CNT_prefix_inserted], 3);
-		CHECK_EQ(world.counters[KV_CNT_prefix_full], 2);
+		CHECK_EQ(world.counters[KV_CNT_prefix_inserted], KV_WAYS);
+		CHECK_EQ(world.counters[KV_CNT_prefix_evicted], 1);
 		CHECK_EQ(world.counters[KV_CNT_session_full], 1);
+		CHECK(!known(9));
 		decide();
-		CHECK_EQ(st.choice.best, 300);
+		CHECK_EQ(st.choice.best, 100 * KV_WAYS);
+		/* another CPU at work there: not stored, and served */
+		world.prefixes[0].busy = 1;
+		st.query.rungs[0].hash = HASH(20);
+		st.query.n_rungs = 1;
+		decide();
+		commit();
+		CHECK_EQ(world.counters[KV_CNT_prefix_busy], 1);
+		CHECK_EQ(world.counters[KV_CNT_prefix_inserted], KV_WAYS);
 	}
 
 	TEST("a session's home outlives a diverted request under sticky, and moves under price")
@@ -441,7 +453,7 @@ static void test_threads(void)
 		/* no entry is left tentative, and none names anything but a backend of ours */
 		for (__u32 i = 0; i < WORLD_SLOTS; i++)
 			for (int j = 0; j < KV_HOLDERS; j++) {
-				__u64 h = world.prefixes[i].value.holder[j];
+				__u64 h = world_holder(i, j);
 
 				holders += h != 0;
 				CHECK(!(h & KV_HOLDER_TENTATIVE) && kv_holder_backend(h) < 4);

@@ -268,11 +268,12 @@ static void check_books(void)
 /* The other service has it, too. */
 static void held_elsewhere(__u64 hash)
 {
-	struct kv_prefix *p = kv_world_prefix(hash);
+	struct kv_prefix *p = kv_prefix_find(kv_world_prefix_set(hash), hash);
 	struct kv_backend *b = &world.backends[now.n];
+	__u64 *last = p ? &p->holder[KV_HOLDERS - 1] : NULL;
 
-	if (p && !p->holder[KV_HOLDERS - 1])
-		p->holder[KV_HOLDERS - 1] = kv_holder_make(now.n, b->epoch, b->clock, 0);
+	if (p && *last == kv_prefix_bind(0, hash))
+		*last = kv_prefix_bind(kv_holder_make(now.n, b->epoch, b->clock, 0), hash);
 }
 
 static void dispatch(void)
@@ -342,7 +343,7 @@ static void run(__u64 seed, __u32 policy)
 	check_books();
 	for (__u32 i = 0; i < WORLD_SLOTS; i++)
 		for (int j = 0; j < KV_HOLDERS; j++)
-			MUST(!(world.prefixes[i].value.holder[j] & KV_HOLDER_TENTATIVE));
+			MUST(!(world_holder(i, j) & KV_HOLDER_TENTATIVE));
 }
 
 /* ---- equals --------------------------------------------------------------------------- */

@@ -38,7 +38,7 @@ static void test_told(void)
 		CHECK_EQ(tell(1, 1, 3, 4), 0);
 		CHECK_EQ(matched(6), 200);
 		CHECK_EQ(tell(1, 1, 1, 9), 0); /* of some of them nothing is known */
-		CHECK_EQ(world.n_prefixes, 0);
+		CHECK_EQ(world_known(), 0);
 		CHECK_EQ(matched(6), 0);
 		CHECK_EQ(holder(1, 1), 0);
 	}
@@ -62,7 +62,7 @@ static void test_told(void)
 		tell(0, 0, 4, 4);
 		tell(0, 0, 4, 4);
 		CHECK(holder(0, 4) & KV_HOLDER_TOLD);
-		CHECK_EQ(kv_world_prefix(HASH(4))->holder[1], 0);
+		CHECK_EQ(word(4, 1), 0);
 	}
 
 	TEST("told wins: what is gone is not held, though it was learned")
@@ -150,7 +150,7 @@ static void test_bounds(void)
 		CHECK_EQ(matched(4), 0);
 		tell(0, 0, 2, 2); /* the same place, anew */
 		CHECK_EQ(matched(4), 200);
-		CHECK_EQ(kv_world_prefix(HASH(2))->holder[1], 0);
+		CHECK_EQ(word(2, 1), 0);
 	}
 
 	TEST("no such backend; more than there is room for; nothing")
@@ -179,10 +179,21 @@ static void test_bounds(void)
 	TEST("a full table: counted")
 	{
 		world_reset(KV_POLICY_PRICE, 1, 1000, 1000);
-		world.max_prefixes = 2;
-		tell(0, 0, 1, 4);
-		CHECK_EQ(world.counters[KV_CNT_prefix_full], 2);
-		CHECK_EQ(matched(4), 200);
+		world.prefix_sets = 1;
+		for (__u32 rung = 1; rung <= KV_WAYS + 2; rung++) {
+			world.now += SECOND;
+			tell(0, 0, rung, rung);
+		}
+		CHECK_EQ(world.counters[KV_CNT_prefix_inserted], KV_WAYS + 2);
+		CHECK_EQ(world.counters[KV_CNT_prefix_evicted], 2);
+		CHECK(!known(1) && !known(2));
+		CHECK_EQ(world_known(), KV_WAYS);
+		/* told once more is not the oldest any longer */
+		world.now += SECOND;
+		tell(0, 0, 3, 3);
+		world.now += SECOND;
+		tell(0, 0, 20, 20);
+		CHECK(known(3) && !known(4));
 	}
 }
 

@@ -15,6 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <kvsteer/prefixes.h>
+
 #include "run.h"
 
 #define LOG_STATS 4u   /* BPF_LOG_STATS: two lines, and no cost */
@@ -58,9 +60,10 @@ static struct kvsteer_bpf *open_as_agent(void)
 	bpf_map__set_max_entries(skel->maps.kv_dispatches, BACKENDS * PER_BACKEND);
 	bpf_map__set_max_entries(skel->maps.kv_upstream_ids, 2 * BACKENDS * PER_BACKEND);
 	bpf_map__set_max_entries(skel->maps.kv_clients, 65536);
-	bpf_map__set_max_entries(skel->maps.kv_prefixes, 1048576);
+	bpf_map__set_max_entries(skel->maps.kv_prefixes, kv_prefix_sets(1048576));
 	bpf_map__set_max_entries(skel->maps.kv_sessions, 131072);
 	skel->rodata->kv_config.upstreams_per_backend = PER_BACKEND;
+	skel->rodata->kv_config.prefix_sets = kv_prefix_sets(1048576);
 	skel->rodata->kv_config.lo_ifindex = if_nametoindex("lo");
 	return skel;
 }

@@ -62,8 +62,10 @@ int micro_load(struct kvsteer_bpf **ret)
 	bpf_map__set_max_entries(skel->maps.kv_dispatches, slots);
 	bpf_map__set_max_entries(skel->maps.kv_upstream_ids, slots);
 	bpf_map__set_max_entries(skel->maps.kv_clients, 1024);
-	/* Room above the million, so that new entries push none of them out. */
-	bpf_map__set_max_entries(skel->maps.kv_prefixes, 2 * MICRO_PREFIXES);
+	/* Room above the million, so that new entries push few of them out. */
+	bpf_map__set_max_entries(skel->maps.kv_prefixes, MICRO_SETS);
+	skel->rodata->kv_config.prefix_sets = MICRO_SETS;
+	skel->rodata->kv_config.prefix_key = MICRO_KEY;
 	bpf_map__set_max_entries(skel->maps.kv_sessions, 1024);
 	skel->rodata->kv_config.upstreams_per_backend = UPSTREAMS;
 	/* No interface is "lo" here: packets take the way to a neighbour. */

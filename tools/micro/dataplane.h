@@ -7,6 +7,8 @@
 
 #define MICRO_BACKENDS 8
 #define MICRO_PREFIXES (1u << 20)
+#define MICRO_SETS (MICRO_PREFIXES / 4) /* half full then */
+#define MICRO_KEY 0x9e3779b97f4a7c15ull
 #define MICRO_PORT 8000
 
 struct bpf_map;

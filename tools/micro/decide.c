@@ -6,10 +6,10 @@
  */
 #include <bpf/bpf.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <kvsteer/fixed.h>
+#include <kvsteer/prefixes.h>
 #include <kvsteer/shared.h>
 
 #include "common/cleanup.h"
@@ -20,7 +20,6 @@
 #define RUNGS 25
 #define STEP 64	     /* tokens from rung to rung */
 #define PROMPTS 1024 /* known ones, so that not all of it is in the CPU's caches */
-#define BATCH 4096
 #define ENTRIES 1000000
 
 struct bench {
@@ -29,24 +28,16 @@ struct bench {
 	uint64_t fresh; /* hashes from here on are nobody's */
 };
 
-static int fill_prefixes(int fd)
+static void fill_prefixes(struct kv_prefix_set *sets)
 {
-	_cleanup_free_ struct kv_prefix *values = calloc(BATCH, sizeof(*values));
-	_cleanup_free_ uint64_t *keys = calloc(BATCH, sizeof(*keys));
-	__u32 count;
+	/* Those that will be asked for come last: some sets are full. */
+	for (uint64_t i = ENTRIES; i; i--) {
+		uint64_t hash = kv_mix(i);
 
-	if (!values || !keys)
-		return -ENOMEM;
-	for (uint64_t done = 1; done <= ENTRIES; done += count) {
-		count = ENTRIES + 1 - done < BATCH ? ENTRIES + 1 - done : BATCH;
-		for (__u32 i = 0; i < count; i++) {
-			keys[i] = kv_mix(done + i);
-			values[i].holder[0] = kv_holder_make(i % MICRO_BACKENDS, 1, 1, 0);
-		}
-		if (bpf_map_update_batch(fd, keys, values, &count, NULL))
-			return -errno;
+		kv_prefix_insert(&sets[kv_prefix_set_of(hash, MICRO_KEY, MICRO_SETS)], hash,
+				 kv_holder_make(i % MICRO_BACKENDS, 1, 1, 0),
+				 (ENTRIES - i) << KV_PREFIX_TICK_SHIFT);
 	}
-	return 0;
 }
 
 static int call(struct bench *b, enum kv_call_op op)
@@ -120,12 +111,13 @@ int micro_decide(struct micro *m)
 		.call = micro_map(m->skel->maps.kv_call),
 		.fresh = ENTRIES + 1,
 	};
+	struct kv_prefix_set *prefixes = micro_map(m->skel->maps.kv_prefixes);
+	int err = 0;
 	double ns;
-	int err;
 
-	if (!b.call)
+	if (!b.call || !prefixes)
 		return -errno;
-	err = fill_prefixes(bpf_map__fd(m->skel->maps.kv_prefixes));
+	fill_prefixes(prefixes);
 	for (unsigned int i = 0; !err && i < sizeof(lines) / sizeof(*lines); i++) {
 		err = measure(&b, lines[i].known, m->seconds, &ns);
 		if (!err)

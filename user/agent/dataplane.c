@@ -5,8 +5,11 @@
 #include <net/if.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <unistd.h>
+
+#include <kvsteer/prefixes.h>
 
 #include "kvsteer.skel.h"
 
@@ -59,9 +62,10 @@ static void set_sizes(struct kvsteer_bpf *skel, const struct kv_config *config)
 	/* Tuples of closed upstreams stay until their last packets are through. */
 	bpf_map__set_max_entries(skel->maps.kv_upstream_ids, 2 * upstreams);
 	bpf_map__set_max_entries(skel->maps.kv_clients, config->max_clients);
-	bpf_map__set_max_entries(skel->maps.kv_prefixes, config->max_prefixes);
+	bpf_map__set_max_entries(skel->maps.kv_prefixes, kv_prefix_sets(config->max_prefixes));
 	bpf_map__set_max_entries(skel->maps.kv_sessions, config->max_sessions);
 	bpf_map__set_max_entries(skel->maps.kv_traces, config->trace.requests ?: 1);
+	skel->rodata->kv_config.prefix_sets = kv_prefix_sets(config->max_prefixes);
 	skel->rodata->kv_config.upstreams_per_backend = config->upstreams_per_backend;
 	skel->rodata->kv_config.lo_ifindex = if_nametoindex("lo");
 }
@@ -132,6 +136,24 @@ static void open_trace(struct dataplane *dp, const struct kv_config *config)
 	dataplane_trace(dp, config->trace.sample);
 }
 
+/* The secret that says in which set of the table a prefix is: the table's as long as it lives. */
+static int take_prefix_key(struct dataplane *dp)
+{
+	int fd = bpf_map__fd(dp->skel->maps.kv_meta);
+	struct kv_meta meta;
+	__u32 zero = 0;
+
+	if (dp->taken_over) {
+		if (bpf_map_lookup_elem(fd, &zero, &meta))
+			return -errno;
+		dp->prefix_key = meta.prefix_key;
+	} else if (getrandom(&dp->prefix_key, sizeof(dp->prefix_key), 0) < 0) {
+		return -errno;
+	}
+	dp->skel->rodata->kv_config.prefix_key = dp->prefix_key;
+	return 0;
+}
+
 int dataplane_load(struct dataplane *dp, const struct kv_config *config)
 {
 	libbpf_print_fn_t print = libbpf_set_print(NULL);
@@ -148,6 +170,8 @@ int dataplane_load(struct dataplane *dp, const struct kv_config *config)
 		kvsteer_bpf__destroy(dp->skel);
 		err = open_object(dp, config);
 	}
+	if (!err)
+		err = take_prefix_key(dp);
 	if (err) {
 		libbpf_set_print(print);
 		kv_err("cannot open the BPF object: %s", strerror(-err));
@@ -161,6 +185,7 @@ int dataplane_load(struct dataplane *dp, const struct kv_config *config)
 		return err;
 	}
 	dp->max_backends = config->max_backends;
+	dp->max_prefixes = config->max_prefixes;
 	dp->upstreams_per_backend = config->upstreams_per_backend;
 	dp->no_upstream = dataplane_counter(dp, KV_CNT_agent_no_upstream);
 	dp->meta_fd = bpf_map__fd(skel->maps.kv_meta);
@@ -244,11 +269,12 @@ int dataplane_write_meta(struct dataplane *dp, __u64 started_ns, __u64 now_ns)
 		.upstreams_per_backend = dp->upstreams_per_backend,
 		.max_backends = dp->max_backends,
 		.max_clients = bpf_map__max_entries(skel->maps.kv_clients),
-		.max_prefixes = bpf_map__max_entries(skel->maps.kv_prefixes),
+		.max_prefixes = dp->max_prefixes,
 		.max_sessions = bpf_map__max_entries(skel->maps.kv_sessions),
 		.agent_pid = getpid(),
 		.started_ns = started_ns,
 		.heartbeat_ns = now_ns,
+		.prefix_key = dp->prefix_key,
 	};
 	__u32 zero = 0;
 

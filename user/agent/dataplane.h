@@ -15,6 +15,8 @@ struct dataplane {
 	struct kvsteer_bpf *skel;
 	__u32 max_backends;
 	__u32 upstreams_per_backend;
+	__u32 max_prefixes;
+	__u64 prefix_key;
 	/* mapped arrays */
 	struct kv_service *services;
 	struct kv_backend *backends;

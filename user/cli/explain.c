@@ -42,8 +42,7 @@ static int look_up(struct cli *cli, struct explain *e)
 	int err = 0;
 
 	for (__u32 i = 0; i < query->n_rungs; i++) {
-		err = kv_pins_lookup(e->view->pins, KV_PIN_kv_prefixes, &query->rungs[i].hash,
-				     &e->rungs[i]);
+		err = kv_pins_prefix(e->view->pins, query->rungs[i].hash, &e->rungs[i]);
 		if (err && err != -ENOENT)
 			break;
 	}

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <kvsteer/prefixes.h>
+
 #include "common/cleanup.h"
 #include "common/json.h"
 #include "holder.h"
@@ -17,15 +19,14 @@ struct census {
 	__u64 tentative[KV_MAX_BACKENDS];
 };
 
-static int count_prefix(const void *key, const void *value, void *context)
+static void count_prefix(struct census *census, const struct kv_prefix *prefix, __u64 hash)
 {
-	const struct kv_prefix *prefix = value;
-	struct census *census = context;
+	__u64 holder[KV_HOLDERS];
 
-	(void)key;
 	census->entries++;
+	kv_prefix_copy(holder, prefix, hash);
 	for (int i = 0; i < KV_HOLDERS; i++) {
-		__u64 h = prefix->holder[i];
+		__u64 h = holder[i];
 		__u32 id = kv_holder_backend(h);
 		const struct kv_backend *backend = view_backend(census->view, id);
 
@@ -35,6 +36,16 @@ static int count_prefix(const void *key, const void *value, void *context)
 		census->live[id] += steering_live(h, backend);
 		census->tentative[id] += h & KV_HOLDER_TENTATIVE;
 	}
+}
+
+static int count_set(const void *key, const void *value, void *context)
+{
+	const struct kv_prefix_set *set = value;
+
+	(void)key;
+	for (int way = 0; way < KV_WAYS; way++)
+		if (set->hash[way])
+			count_prefix(context, &set->entry[way], set->hash[way]);
 	return 0;
 }
 
@@ -72,7 +83,7 @@ static int show_all(struct cli *cli, const struct view *view)
 	if (!census)
 		return cli_error(cli, "out of memory");
 	census->view = view;
-	err = kv_pins_each(view->pins, KV_PIN_kv_prefixes, count_prefix, census);
+	err = kv_pins_each(view->pins, KV_PIN_kv_prefixes, count_set, census);
 	if (err)
 		return cli_error(cli, "%s: cannot read the prefixes: %s", cli->pin, strerror(-err));
 	if (cli->json)
@@ -105,7 +116,7 @@ static int show_one(struct cli *cli, const struct view *view, const char *text)
 
 	if (!*text || *end || strlen(text) > 16 || strchr("+- ", text[0]))
 		return cli_usage(cli, "\"%s\": expected a hash of up to 16 hex digits", text);
-	err = kv_pins_lookup(view->pins, KV_PIN_kv_prefixes, &hash, &prefix);
+	err = kv_pins_prefix(view->pins, hash, &prefix);
 	if (err && err != -ENOENT)
 		return cli_error(cli, "%s: cannot read the prefixes: %s", cli->pin, strerror(-err));
 	if (!cli->json) {

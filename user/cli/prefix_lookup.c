@@ -23,8 +23,7 @@ static int match_rungs(const struct view *view, const struct kv_query *query, st
 {
 	for (__u32 i = 0; i < query->n_rungs; i++) {
 		struct kv_prefix prefix;
-		int err = kv_pins_lookup(view->pins, KV_PIN_kv_prefixes, &query->rungs[i].hash,
-					 &prefix);
+		int err = kv_pins_prefix(view->pins, query->rungs[i].hash, &prefix);
 
 		if (err && err != -ENOENT)
 			return err;

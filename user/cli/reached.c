@@ -10,24 +10,21 @@ enum now {
 	NOW_UNKNOWN,
 };
 
-static enum now fill_now(const struct view_fill *fill)
-{
-	return fill->used >= fill->max ? NOW_YES : NOW_NO;
-}
-
 static enum now clients_now(const struct view *view)
 {
-	return fill_now(&view->fill[VIEW_CLIENTS]);
+	const struct view_fill *fill = &view->fill[VIEW_CLIENTS];
+
+	return fill->used >= fill->max ? NOW_YES : NOW_NO;
 }
 
 static enum now prefixes_now(const struct view *view)
 {
-	return fill_now(&view->fill[VIEW_PREFIXES]);
+	return view->fill[VIEW_PREFIXES].crowded ? NOW_YES : NOW_NO;
 }
 
 static enum now sessions_now(const struct view *view)
 {
-	return fill_now(&view->fill[VIEW_SESSIONS]);
+	return view->fill[VIEW_SESSIONS].crowded ? NOW_YES : NOW_NO;
 }
 
 static enum now pools_now(const struct view *view)
@@ -40,11 +37,6 @@ static enum now pools_now(const struct view *view)
 			return NOW_YES;
 	}
 	return NOW_NO;
-}
-
-static __u64 evicted_prefixes(const struct view *view)
-{
-	return view->fill[VIEW_PREFIXES].evicted;
 }
 
 static __u64 evicted_sessions(const struct view *view)
@@ -84,9 +76,8 @@ static const struct limit {
 	 "net.ipv4.ip_local_port_range"},
 	{"memory", KV_CNT_upstreams_out_of_memory, NULL, NULL,
 	 "no further connections to backends: requests wait for one, then 503"},
-	{"max_prefixes", 0, evicted_prefixes, prefixes_now,
+	{"max_prefixes", KV_CNT_prefix_evicted, NULL, prefixes_now,
 	 "entries made room for newer ones: what they knew of caches is forgotten"},
-	{"max_prefixes, at once", KV_CNT_prefix_full, NULL, NULL, "entries were not stored"},
 	{"max_sessions", 0, evicted_sessions, sessions_now,
 	 "entries made room for newer ones: their sessions are steered anew"},
 	{"max_sessions, at once", KV_CNT_session_full, NULL, NULL, "entries were not stored"},

@@ -11,15 +11,13 @@ static struct {
 	const struct view *view;
 	struct kv_service services[KV_MAX_SERVICES];
 	struct kv_backend backends[KV_MAX_BACKENDS];
-	struct kv_prefix prefix;
+	struct kv_prefix_set prefixes;
 	struct kv_session session;
 } world;
 
-static struct kv_prefix *kv_world_prefix(__u64 hash)
+static struct kv_prefix_set *kv_world_prefix_set(__u64 hash)
 {
-	return kv_pins_lookup(world.view->pins, KV_PIN_kv_prefixes, &hash, &world.prefix)
-		       ? NULL
-		       : &world.prefix;
+	return kv_pins_prefix_set(world.view->pins, hash, &world.prefixes) ? NULL : &world.prefixes;
 }
 
 static struct kv_session *kv_world_session(__u64 key)
@@ -40,13 +38,6 @@ static struct kv_service *kv_world_service(__u32 id)
 }
 
 /* Nothing is learned here. */
-static int kv_world_prefix_insert(__u64 hash, const struct kv_prefix *fresh)
-{
-	(void)hash;
-	(void)fresh;
-	return -EPERM;
-}
-
 static struct kv_session *kv_world_session_create(__u64 key)
 {
 	return kv_world_session(key);

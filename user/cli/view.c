@@ -15,6 +15,26 @@ static int count_entry(const void *key, const void *value, void *context)
 	return 0;
 }
 
+/* Of one set; crowded: more of them are full than not, so far. */
+struct prefix_count {
+	__u64 used;
+	__s64 full;
+};
+
+static int count_prefixes(const void *key, const void *value, void *context)
+{
+	const struct kv_prefix_set *set = value;
+	struct prefix_count *count = context;
+	__u32 used = 0;
+
+	(void)key;
+	for (__u32 way = 0; way < KV_WAYS; way++)
+		used += set->hash[way] != 0;
+	count->used += used;
+	count->full += used == KV_WAYS ? 1 : -1;
+	return 0;
+}
+
 static int count_client(const void *key, const void *value, void *context)
 {
 	const struct kv_client *client = value;
@@ -68,11 +88,28 @@ static void count_upstreams(struct view *view)
 	}
 }
 
-/* An LRU map says nothing when it evicts; but nobody else takes its entries away. */
-static void count_evicted(struct view_fill *fill, __u64 inserted)
+static int fill_prefixes(struct view *view)
 {
+	struct view_fill *fill = &view->fill[VIEW_PREFIXES];
+	struct prefix_count count = {};
+	int err = kv_pins_each(view->pins, KV_PIN_kv_prefixes, count_prefixes, &count);
+
+	fill->used = count.used;
+	fill->crowded = count.full >= 0;
+	return err;
+}
+
+/* An LRU map says nothing when it evicts; but nobody else takes its entries away. */
+static int fill_sessions(struct view *view)
+{
+	struct view_fill *fill = &view->fill[VIEW_SESSIONS];
+	__u64 inserted = view->counters[KV_CNT_session_inserted];
+	int err = kv_pins_each(view->pins, KV_PIN_kv_sessions, count_entry, &fill->used);
+
 	if (inserted > fill->used)
 		fill->evicted = inserted - fill->used;
+	fill->crowded = fill->used >= fill->max;
+	return err;
 }
 
 static void name_fill(struct view *view, int fill, const char *name, enum kv_pin pin)
@@ -99,18 +136,12 @@ int view_take(struct cli *cli, const struct kv_pins *pins, bool tables, struct v
 		err = kv_pins_counters(pins, view->counters);
 	if (!err)
 		err = kv_pins_each(pins, KV_PIN_kv_clients, count_client, view);
+	view->fill[VIEW_PREFIXES].max *= KV_WAYS;
+	view->fill[VIEW_PREFIXES].evicted = view->counters[KV_CNT_prefix_evicted];
 	if (!err && tables)
-		err = kv_pins_each(pins, KV_PIN_kv_prefixes, count_entry,
-				   &view->fill[VIEW_PREFIXES].used);
-	if (!err && tables)
-		err = kv_pins_each(pins, KV_PIN_kv_sessions, count_entry,
-				   &view->fill[VIEW_SESSIONS].used);
+		err = fill_prefixes(view) ?: fill_sessions(view);
 	if (err)
 		return cli_error(cli, "%s: cannot read the maps: %s", cli->pin, strerror(-err));
-	if (tables) {
-		count_evicted(&view->fill[VIEW_PREFIXES], view->counters[KV_CNT_prefix_inserted]);
-		count_evicted(&view->fill[VIEW_SESSIONS], view->counters[KV_CNT_session_inserted]);
-	}
 	count_upstreams(view);
 	view->now_ns = kv_now_ns();
 	view->alive = kv_meta_alive(&view->meta, view->now_ns);

@@ -17,6 +17,7 @@ struct view_fill {
 	__u64 used;
 	__u64 max;
 	__u64 evicted; /* entries that made room for newer ones */
+	bool crowded;  /* most new entries need that */
 };
 
 enum {

@@ -25,7 +25,7 @@
 	X(kv_dispatches, sizeof(struct kv_dispatch), true)                                         \
 	X(kv_upstream_ids, 0, false)                                                               \
 	X(kv_clients, sizeof(struct kv_client), false)                                             \
-	X(kv_prefixes, sizeof(struct kv_prefix), false)                                            \
+	X(kv_prefixes, sizeof(struct kv_prefix_set), false)                                        \
 	X(kv_sessions, sizeof(struct kv_session), false)                                           \
 	X(kv_counters, sizeof(__u64), false)                                                       \
 	X(kv_agent_counters, sizeof(__u64), true)                                                  \
@@ -89,11 +89,17 @@ const struct kv_trace *kv_pins_trace(const struct kv_pins *pins, __u32 i);
 /* Kernel's (summed over CPUs) and agent's counters together. */
 int kv_pins_counters(const struct kv_pins *pins, __u64 ret[KV_CNT_MAX]);
 
-/* Copies one entry of a hash (under its lock where it has one). -ENOENT: not there. */
+/* Copies one entry of a hash or an array (under its lock where it has one). -ENOENT: not there. */
 int kv_pins_lookup(const struct kv_pins *pins, enum kv_pin pin, const void *key, void *value);
 
-/* Calls fn for every entry of a hash, in batches, until it returns non-zero, which is returned.
- * Entries that come and go meanwhile may be missed; none is seen twice unless it moved. */
+/* The set of kv_prefixes that a prefix is in, if it is known; its holders, 0: an empty place
+ * (-ENOENT: it is not known). */
+int kv_pins_prefix_set(const struct kv_pins *pins, __u64 hash, struct kv_prefix_set *ret);
+int kv_pins_prefix(const struct kv_pins *pins, __u64 hash, struct kv_prefix *ret);
+
+/* Calls fn for every entry of a hash or an array, in batches, until it returns non-zero, which is
+ * returned. Entries that come and go meanwhile may be missed; none is seen twice unless it moved.
+ */
 typedef int (*kv_pins_fn)(const void *key, const void *value, void *context);
 int kv_pins_each(const struct kv_pins *pins, enum kv_pin pin, kv_pins_fn fn, void *context);
 

@@ -8,7 +8,7 @@
 #include "sim/world.h"
 
 #define EPOCH_NS 1000000000000ull
-#define FIRST_SLOTS 4096u
+#define FIRST_SETS 512u
 
 struct told {
 	struct sim_steering *steering;
@@ -22,8 +22,7 @@ struct sim_steering {
 	struct kv_telling telling;
 	struct told told[KV_MAX_BACKENDS];
 	struct sim_ring waiting[KV_MAX_BACKENDS]; /* of struct kv_dispatch */
-	struct world_prefix *spare;
-	__u32 spare_slots;
+	__u64 room; /* prefixes that may have been inserted until the table is looked through */
 	bool is_told;
 	bool learn_rates;
 	struct rate rates[KV_MAX_BACKENDS];
@@ -31,60 +30,72 @@ struct sim_steering {
 
 /* ---- the table of prefixes ------------------------------------------------------------ */
 
-static bool is_live(const struct steer_world *w, const struct kv_prefix *p)
+static bool is_live(const struct steer_world *w, const struct kv_prefix *p, __u64 hash)
 {
+	__u64 holder[KV_HOLDERS];
+
+	kv_prefix_copy(holder, p, hash);
 	for (int j = 0; j < KV_HOLDERS; j++)
-		if (p->holder[j] &&
-		    kv_holder_live(p->holder[j], &w->backends[kv_holder_backend(p->holder[j])]))
+		if (holder[j] &&
+		    kv_holder_live(holder[j], &w->backends[kv_holder_backend(holder[j])]))
 			return true;
 	return false;
 }
 
-/* A cleared table: the one before the last, if it is of that size, else a new one. */
-static struct world_prefix *clear_table(struct sim_steering *s, __u32 slots)
+/* The others move to a table of so many sets. */
+static int grow(struct steer_world *w, __u32 sets)
 {
-	struct world_prefix *table = s->spare;
+	struct kv_prefix_set *old = w->prefixes, *table = world_prefixes(sets), *to;
+	__u32 old_sets = w->prefix_sets, at;
 
-	s->spare = NULL;
-	if (table && s->spare_slots == slots)
-		return memset(table, 0, slots * sizeof(*table));
-	free(table);
-	return calloc(slots, sizeof(*table));
+	if (!table)
+		return -ENOMEM;
+	w->prefixes = table;
+	w->prefix_sets = sets;
+	for (__u32 i = 0; i < old_sets * KV_WAYS; i++) {
+		const struct kv_prefix_set *from = &old[i / KV_WAYS];
+		__u32 way = i % KV_WAYS;
+		__u64 hash = from->hash[way];
+
+		if (!hash)
+			continue;
+		to = kv_world_prefix_set(hash);
+		at = kv_prefix_room(to, hash, kv_prefix_tick(w->now));
+		to->hash[at] = hash;
+		to->touched[at] = from->touched[way];
+		to->entry[at] = from->entry[way];
+	}
+	world_prefixes_free(old, old_sets);
+	return 0;
 }
 
 /*
  * Room for n more prefixes. Entries without a live holder go: to the core they are worth as much as
  * none, and the live ones are bounded by what the caches hold. So the table is as large as the
- * fleet wants it, however long the trace.
+ * fleet wants it, however long the trace. It is used to a quarter, lest a live entry has to go for
+ * another one because their set is full.
  */
 static int make_room(struct sim_steering *s, __u32 n)
 {
 	struct steer_world *w = &s->world;
-	struct world_prefix *old = w->prefixes, *table;
-	__u32 old_slots = w->prefix_slots, live = 0, slots = FIRST_SLOTS;
+	__u32 live = 0, sets = w->prefix_sets;
+	int err;
 
-	if (w->n_prefixes + n <= w->max_prefixes)
+	if (w->counters[KV_CNT_prefix_inserted] + n <= s->room)
 		return 0;
-	for (__u32 i = 0; i < old_slots; i++) {
-		if (old[i].key && !is_live(w, &old[i].value))
-			old[i].key = 0; /* not to be looked up any more, but copied from */
-		live += old[i].key != 0;
+	for (__u32 i = 0; i < sets * KV_WAYS; i++) {
+		struct kv_prefix_set *set = &w->prefixes[i / KV_WAYS];
+		__u64 *hash = &set->hash[i % KV_WAYS];
+
+		if (*hash && !is_live(w, &set->entry[i % KV_WAYS], *hash))
+			*hash = 0;
+		live += *hash != 0;
 	}
-	while (slots / 2 < live + n)
-		slots *= 2;
-	table = clear_table(s, slots);
-	if (!table)
-		return -ENOMEM;
-	w->prefixes = table;
-	w->prefix_slots = slots;
-	w->max_prefixes = slots / 4 * 3;
-	w->n_prefixes = 0;
-	for (__u32 i = 0; i < old_slots; i++)
-		if (old[i].key)
-			kv_world_prefix_insert(old[i].key, &old[i].value);
-	s->spare = old;
-	s->spare_slots = old_slots;
-	return 0;
+	while (sets < live + n)
+		sets *= 2;
+	err = sets == w->prefix_sets ? 0 : grow(w, sets);
+	s->room = w->counters[KV_CNT_prefix_inserted] + 2 * sets - live;
+	return err;
 }
 
 /* ---- engines that tell ---------------------------------------------------------------- */
@@ -117,10 +128,11 @@ struct sim_steering *sim_steering_new(enum kv_policy policy, const struct sim_op
 {
 	struct sim_steering *s = calloc(1, sizeof(*s));
 
-	if (!s || world_alloc(&s->world, FIRST_SLOTS, 16)) {
+	if (!s || world_alloc(&s->world, FIRST_SETS, 16)) {
 		sim_steering_free(s);
 		return NULL;
 	}
+	s->room = 2 * FIRST_SETS;
 	world_populate(&s->world, policy, options->backends,
 		       (__u64)options->blocks * options->block_tokens, options->rate);
 	s->is_told = options->told;
@@ -142,7 +154,6 @@ void sim_steering_free(struct sim_steering *s)
 	for (int k = 0; k < KV_MAX_BACKENDS; k++)
 		free(s->waiting[k].data);
 	world_free_tables(&s->world);
-	free(s->spare);
 	free(s);
 }
 
@@ -187,11 +198,12 @@ void sim_steering_served(struct sim_steering *s, uint32_t backend)
 static void prefetch(const struct steer_world *w, const struct kv_query *q)
 {
 	for (__u32 i = 0; i < q->n_rungs; i++) {
-		const struct world_prefix *p =
-			&w->prefixes[world_slot(q->rungs[i].hash) & (w->prefix_slots - 1)];
+		__u64 hash = q->rungs[i].hash;
+		const struct kv_prefix_set *set =
+			&w->prefixes[kv_prefix_set_of(hash, WORLD_KEY, w->prefix_sets)];
 
-		__builtin_prefetch(p);
-		__builtin_prefetch(p + 1); /* an entry spans two lines */
+		__builtin_prefetch(set);
+		__builtin_prefetch(&set->entry[kv_prefix_home(hash)]);
 	}
 }
 

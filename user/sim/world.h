@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The steering core's world over tables of this process, as bpf/lib has it over maps. Time and
- * chance are the owner's to set. Tables are open-addressed; they grow only between two decisions
- * (world_make_room), so "full" is a case that can be had too.
+ * chance are the owner's to set. The table of prefixes is the kernel's own; that of sessions is
+ * open-addressed.
  *
  * Who includes this has its own copy of the core, and one pointer to the world it works on.
  */
@@ -11,26 +11,25 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "kvsteer/counters.h"
+#include "kvsteer/prefixes.h"
 #include "kvsteer/shared.h"
 #include "sim/random.h"
 
-struct world_prefix {
-	__u64 key; /* 0: free */
-	struct kv_prefix value;
-};
+#define WORLD_KEY 0x9e3779b97f4a7c15ull /* nobody here means it ill */
 
 struct world_session {
-	__u64 key;
+	__u64 key; /* 0: free */
 	struct kv_session value;
 };
 
 struct steer_world {
-	struct world_prefix *prefixes;
+	struct kv_prefix_set *prefixes;
 	struct world_session *sessions;
-	__u32 prefix_slots, session_slots; /* powers of two */
-	__u32 n_prefixes, max_prefixes;
+	__u32 prefix_sets;
+	__u32 session_slots; /* a power of two */
 	__u32 n_sessions, max_sessions;
 	__u64 now;
 	__u64 random; /* state of the generator */
@@ -46,16 +45,9 @@ static inline __u64 world_slot(__u64 key)
 	return key * 0x9e3779b97f4a7c15ull >> 32;
 }
 
-static struct kv_prefix *kv_world_prefix(__u64 hash)
+static struct kv_prefix_set *kv_world_prefix_set(__u64 hash)
 {
-	for (__u64 i = world_slot(hash);; i++) {
-		struct world_prefix *p = &kv_world->prefixes[i & (kv_world->prefix_slots - 1)];
-
-		if (p->key == hash)
-			return &p->value;
-		if (!p->key)
-			return NULL;
-	}
+	return &kv_world->prefixes[kv_prefix_set_of(hash, WORLD_KEY, kv_world->prefix_sets)];
 }
 
 static struct kv_session *kv_world_session(__u64 key)
@@ -68,45 +60,6 @@ static struct kv_session *kv_world_session(__u64 key)
 		if (!s->key)
 			return NULL;
 	}
-}
-
-/* Others may see the entry before it has its first holder. */
-static int kv_world_prefix_insert(__u64 hash, const struct kv_prefix *fresh)
-{
-	if (kv_world->n_prefixes >= kv_world->max_prefixes)
-		return kv_world_prefix(hash) ? -EEXIST : -ENOMEM;
-	for (__u64 i = world_slot(hash);; i++) {
-		struct world_prefix *p = &kv_world->prefixes[i & (kv_world->prefix_slots - 1)];
-		__u64 was = p->key ?: kv_atomic_cas(&p->key, 0, hash);
-
-		if (was == hash)
-			return -EEXIST;
-		if (was)
-			continue;
-		for (int j = 0; j < KV_HOLDERS; j++)
-			kv_atomic_cas(&p->value.holder[j], 0, fresh->holder[j]);
-		kv_atomic_add(&kv_world->n_prefixes, 1);
-		return 0;
-	}
-}
-
-/* Those behind move up. Only while no other thread is at work. */
-static void kv_world_prefix_delete(__u64 hash)
-{
-	struct world_prefix *slots = kv_world->prefixes;
-	__u32 mask = kv_world->prefix_slots - 1, i = world_slot(hash) & mask, j;
-
-	for (; slots[i].key != hash; i = (i + 1) & mask)
-		if (!slots[i].key)
-			return;
-	kv_world->n_prefixes--;
-	for (j = (i + 1) & mask; slots[j].key; j = (j + 1) & mask) {
-		if (((j - (__u32)world_slot(slots[j].key)) & mask) < ((j - i) & mask))
-			continue;
-		slots[i] = slots[j];
-		i = j;
-	}
-	slots[i] = (struct world_prefix){};
 }
 
 static struct kv_session *kv_world_session_create(__u64 key)
@@ -156,7 +109,6 @@ static void kv_world_count(enum kv_counter counter)
 static inline void world_populate(struct steer_world *w, __u32 policy, __u32 n, __u64 capacity,
 				  __u64 rate)
 {
-	w->max_prefixes = w->prefix_slots / 4 * 3;
 	w->max_sessions = w->session_slots / 4 * 3;
 	w->now = 1000000000000ull;
 	w->random = 1;
@@ -172,18 +124,37 @@ static inline void world_populate(struct steer_world *w, __u32 policy, __u32 n, 
 	}
 }
 
-static inline int world_alloc(struct steer_world *w, __u32 prefix_slots, __u32 session_slots)
+/* Cleared, and each set in cache lines of its own. NULL: no memory. */
+static inline struct kv_prefix_set *world_prefixes(__u32 sets)
 {
-	w->prefixes = calloc(prefix_slots, sizeof(*w->prefixes));
+	size_t len = sets * sizeof(struct kv_prefix_set);
+	void *table = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (table == MAP_FAILED)
+		return NULL;
+	/* Look-ups go anywhere: with small pages each would also miss the TLB. */
+	madvise(table, len, MADV_HUGEPAGE);
+	return table;
+}
+
+static inline void world_prefixes_free(struct kv_prefix_set *table, __u32 sets)
+{
+	if (table)
+		munmap(table, sets * sizeof(*table));
+}
+
+static inline int world_alloc(struct steer_world *w, __u32 prefix_sets, __u32 session_slots)
+{
+	w->prefixes = world_prefixes(prefix_sets);
 	w->sessions = calloc(session_slots, sizeof(*w->sessions));
-	w->prefix_slots = prefix_slots;
+	w->prefix_sets = prefix_sets;
 	w->session_slots = session_slots;
 	return w->prefixes && w->sessions ? 0 : -ENOMEM;
 }
 
 static inline void world_free_tables(struct steer_world *w)
 {
-	free(w->prefixes);
+	world_prefixes_free(w->prefixes, w->prefix_sets);
 	free(w->sessions);
 	w->prefixes = NULL;
 	w->sessions = NULL;
