@@ -85,8 +85,10 @@ KV_INLINE __u64 kv_holder_word(const struct kv_steer *st, __u64 old, const struc
 	if (!told && old && kv_holder_backend(old) == st->choice.backend && kv_holder_live(old, b))
 		flags = old & (kv_holder_told(old, b) ? KV_HOLDER_TOLD | KV_HOLDER_TIER_MASK
 						      : KV_HOLDER_TENTATIVE);
-	return kv_holder_make(st->choice.backend, st->epoch,
-			      flags & KV_HOLDER_TOLD ? st->clock : kv_end_clock(st), flags);
+	/* read anew each time: parts of it would be kept on the stack */
+	return kv_holder_make(kv_read_once(st->choice.backend), kv_read_once(st->epoch),
+			      flags & KV_HOLDER_TOLD ? kv_read_once(st->clock) : kv_end_clock(st),
+			      flags);
 }
 
 /* Which place to write: this backend's own, else a free one, else a dead one, else the one
@@ -120,14 +122,13 @@ static long kv_place_step(__u32 j, void *ctx)
 KV_INLINE bool kv_hold_once(struct kv_steer *st, struct kv_prefix *p, __u64 hash,
 			    const struct kv_backend *b, bool told)
 {
-	__u64 old, bound;
+	__u64 empty = kv_prefix_name(hash), old;
 
 	kv_prefix_copy(st->holder, p, hash);
 	kv_loop(KV_HOLDERS, kv_place_step, &st);
 	old = st->holder[kv_index(st->place, KV_HOLDERS)];
-	bound = kv_prefix_bind(old, hash);
-	if (kv_atomic_cas(&p->holder[kv_index(st->place, KV_HOLDERS)], bound,
-			  kv_prefix_bind(kv_holder_word(st, old, b, told), hash)) != bound)
+	if (kv_atomic_cas(&p->holder[kv_index(st->place, KV_HOLDERS)], old ^ empty,
+			  kv_holder_word(st, old, b, told) ^ empty) != (old ^ empty))
 		return false;
 	if (st->load < KV_PLACE_DEAD)
 		kv_world_count(KV_CNT_holder_evicted);
@@ -149,26 +150,24 @@ KV_INLINE bool kv_hold_first(struct kv_steer *st, struct kv_prefix_set *set, __u
 	return true;
 }
 
-/* The chosen backend holds this prefix; absent: there was no entry a moment ago. */
-KV_INLINE void kv_hold(struct kv_steer *st, __u64 hash, bool absent, bool told)
+/* The chosen backend holds this prefix; absent: there was no entry a moment ago. False: other CPUs
+ * were quicker, it may be tried again. */
+KV_INLINE bool kv_hold(struct kv_steer *st, __u64 hash, bool absent, bool told)
 {
 	struct kv_backend *b = kv_world_backend(st->choice.backend);
 	struct kv_prefix_set *set = kv_world_prefix_set(hash);
 	struct kv_prefix *p = NULL;
 
 	if (!b || !set)
-		return;
+		return true;
 	if (!absent)
 		p = kv_prefix_touch(set, hash, st->now);
 	if (!p) {
 		if (kv_hold_first(st, set, hash, b, told))
-			return;
+			return true;
 		p = kv_prefix_touch(set, hash, st->now); /* a sibling was quicker */
 	}
-	/* Looks again, but not for ever. No loop: before 6.4 no jump may lead back to behind a
-	 * bpf_loop. */
-	if (p && !kv_hold_once(st, p, hash, b, told) && !kv_hold_once(st, p, hash, b, told))
-		kv_hold_once(st, p, hash, b, told);
+	return !p || kv_hold_once(st, p, hash, b, told);
 }
 
 static long kv_learn_rung_step(__u32 i, void *ctx)
@@ -177,8 +176,25 @@ static long kv_learn_rung_step(__u32 i, void *ctx)
 	__u32 at = kv_index(i, KV_MAX_RUNGS);
 
 	st->depth = st->query.rungs[at].depth;
-	kv_hold(st, st->query.rungs[at].hash, st->absent >> at & 1, false);
+	if (st->todo >> at & 1 &&
+	    kv_hold(st, st->query.rungs[at].hash, st->absent >> at & 1, false))
+		st->todo &= ~(1u << at);
 	return 0;
+}
+
+/* Looks again where other CPUs were quicker, but not for ever. No loop: before 6.4 no jump may lead
+ * back to behind a bpf_loop. */
+KV_INLINE void kv_learn_rungs(struct kv_steer *st)
+{
+	__u32 n = st->query.n_rungs;
+
+	st->todo = n < KV_MAX_RUNGS ? (1u << n) - 1 : ~0u;
+	if (st->todo)
+		kv_loop(n, kv_learn_rung_step, &st);
+	if (st->todo)
+		kv_loop(n, kv_learn_rung_step, &st);
+	if (st->todo)
+		kv_loop(n, kv_learn_rung_step, &st);
 }
 
 KV_INLINE void kv_learn_session(struct kv_steer *st, const struct kv_backend *b)
@@ -248,7 +264,7 @@ KV_ENTRY void kv_steer_commit(struct kv_steer *st, struct kv_dispatch *d)
 	else
 		kv_enter_session(st);
 	st->clock = kv_atomic_fetch_add(&b->clock, st->entered) + st->entered;
-	kv_loop(st->query.n_rungs, kv_learn_rung_step, &st);
+	kv_learn_rungs(st);
 	st->depth = st->need;
 	if (st->query.session)
 		kv_learn_session(st, b);
@@ -258,15 +274,15 @@ KV_ENTRY void kv_steer_commit(struct kv_steer *st, struct kv_dispatch *d)
 
 /* Turns this dispatch's tentative entries (of one rung, or its session's) into confirmed ones, or
  * takes them back. A sibling of the same burst may have settled them before. */
-/* bound: what words are stored XORed with, 0 for a session's. Returns what is there after it. */
-KV_INLINE __u64 kv_settle_holder(__u64 *holder, __u64 bound, __u32 backend, bool confirm)
+/* empty: what words are stored XORed with, 0 for a session's. Returns what is there after it. */
+KV_INLINE __u64 kv_settle_holder(__u64 *holder, __u64 empty, __u32 backend, bool confirm)
 {
-	__u64 was = kv_read_once(*holder), h = was ^ bound, to;
+	__u64 was = kv_read_once(*holder), h = was ^ empty, to;
 
 	if (!(h & KV_HOLDER_TENTATIVE) || kv_holder_backend(h) != backend)
 		return h;
 	to = confirm ? h & ~KV_HOLDER_TENTATIVE : 0;
-	if (kv_atomic_cas(holder, was, to ^ bound) != was)
+	if (kv_atomic_cas(holder, was, to ^ empty) != was)
 		return h;
 	if (!confirm)
 		kv_world_count(KV_CNT_unlearned);
@@ -276,14 +292,14 @@ KV_INLINE __u64 kv_settle_holder(__u64 *holder, __u64 bound, __u32 backend, bool
 KV_INLINE long kv_settle_rung(__u32 i, struct kv_dispatch *d, bool confirm)
 {
 	__u64 hash = d->query.rungs[kv_index(i, KV_MAX_RUNGS)].hash, left = 0;
+	__u64 empty = kv_prefix_name(hash);
 	struct kv_prefix_set *set = kv_world_prefix_set(hash);
 	struct kv_prefix *p = kv_prefix_find(set, hash);
 
 	if (!p)
 		return 0;
 	for (__u32 j = 0; j < KV_HOLDERS; j++)
-		left |= kv_settle_holder(&p->holder[j], kv_prefix_bind(0, hash), d->backend,
-					 confirm);
+		left |= kv_settle_holder(&p->holder[j], empty, d->backend, confirm);
 	if (!left)
 		kv_prefix_free(set, hash);
 	return 0;

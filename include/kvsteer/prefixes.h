@@ -12,7 +12,7 @@
  * hash again behind its copy. At worst it sees fewer holders.
  *
  * Who enters a prefix has its set to himself (busy), so no hash is there twice. It is one of a few
- * instructions' length; who meets it waits for a bounded time and gives up then: the next request
+ * instructions' length; who meets it tries some times more and gives up then: the next request
  * will enter it.
  */
 #ifndef KVSTEER_PREFIXES_H
@@ -22,8 +22,21 @@
 
 #include "shared.h"
 
-#define KV_PREFIX_TICK_SHIFT 20 /* of ns: age is known to 1 ms, and wraps after 52 days */
-#define KV_PREFIX_WAIT 128	/* looks at another CPU's work before giving up */
+#define KV_PREFIX_TICK_SHIFT 20	   /* of ns: age is known to 1 ms, and wraps after 52 days */
+#define KV_PREFIX_AHEAD (1u << 16) /* an entry may be newer than our reading of the clock */
+#define KV_PREFIX_TRIES 8
+
+/* What stands for a hash in the table: never 0, which marks what is free. */
+KV_INLINE __u64 kv_prefix_name(__u64 hash)
+{
+	return hash | 1ull << 63;
+}
+
+/* A holder's word as it is stored for a prefix, and back. */
+KV_INLINE __u64 kv_prefix_bind(__u64 word, __u64 hash)
+{
+	return word ^ kv_prefix_name(hash);
+}
 
 KV_INLINE __u32 kv_prefix_sets(__u32 max_prefixes)
 {
@@ -38,19 +51,7 @@ KV_INLINE __u32 kv_prefix_sets(__u32 max_prefixes)
  */
 KV_INLINE __u32 kv_prefix_set_of(__u64 hash, __u64 key, __u32 sets)
 {
-	return (hash * (key | 1) >> 32) * sets >> 32;
-}
-
-/* 0 marks what is free: 1 stands for it. */
-KV_INLINE __u64 kv_prefix_name(__u64 hash)
-{
-	return hash + kv_same(hash, 0ull);
-}
-
-/* A holder's word as it is stored for a prefix, and back. */
-KV_INLINE __u64 kv_prefix_bind(__u64 word, __u64 hash)
-{
-	return word ^ kv_prefix_name(hash);
+	return (kv_prefix_name(hash) * (key | 1) >> 32) * sets >> 32;
 }
 
 KV_INLINE __u32 kv_prefix_tick(__u64 now)
@@ -62,7 +63,7 @@ KV_INLINE __u32 kv_prefix_tick(__u64 now)
  * without waiting for the hashes. */
 KV_INLINE __u32 kv_prefix_home(__u64 hash)
 {
-	return hash >> 61;
+	return hash >> 60 & (KV_WAYS - 1);
 }
 
 /* The way of a prefix in its set, KV_WAYS: it is not there. */
@@ -87,11 +88,15 @@ KV_INLINE struct kv_prefix *kv_prefix_find(struct kv_prefix_set *set, __u64 hash
 	return way < KV_WAYS ? &set->entry[kv_index(way, KV_WAYS)] : NULL;
 }
 
+/* One after the other, written as soon as read: 8 at a time would not fit the registers, and BPF's
+ * stack is small. */
 KV_INLINE void kv_prefix_copy(__u64 *to, const struct kv_prefix *p, __u64 hash)
 {
+	__u64 empty = kv_prefix_name(hash);
+
 	KV_UNROLL
 	for (__u32 j = 0; j < KV_HOLDERS; j++)
-		to[j] = kv_prefix_bind(kv_read_once(p->holder[j]), hash);
+		kv_write_once(to[j], kv_read_once(p->holder[j]) ^ empty);
 }
 
 /* Its holders, 0: an empty place. False: the prefix is not known. */
@@ -120,12 +125,14 @@ KV_INLINE struct kv_prefix *kv_prefix_touch(struct kv_prefix_set *set, __u64 has
 	return &set->entry[way];
 }
 
-static long kv_prefix_wait_step(__u32 i, void *ctx)
+/* Entering something takes another CPU about as long as its cache line takes to come here. */
+KV_INLINE bool kv_prefix_seize(struct kv_prefix_set *set)
 {
-	struct kv_prefix_set *set = *(struct kv_prefix_set **)ctx;
-
-	(void)i;
-	return !kv_read_once(set->busy);
+	KV_UNROLL
+	for (__u32 i = 0; i < KV_PREFIX_TRIES; i++)
+		if (!kv_atomic_xchg(&set->busy, 1))
+			return true;
+	return false;
 }
 
 #define KV_ROOM_FREE (1ull << 61)
@@ -142,8 +149,10 @@ KV_INLINE __u32 kv_prefix_room(const struct kv_prefix_set *set, __u64 hash, __u3
 		return home;
 	KV_UNROLL
 	for (__u32 i = 0; i < KV_WAYS; i++) {
+		__u32 age = tick + KV_PREFIX_AHEAD - kv_read_once(set->touched[i]);
+
 		/* Age and way in one word, and the larger taken without a jump, too. */
-		worth = (__u64)(__u32)(tick - kv_read_once(set->touched[i])) * KV_WAYS | i;
+		worth = (__u64)age * KV_WAYS | i;
 		worth += kv_same(kv_read_once(set->hash[i]), 0ull) * KV_ROOM_FREE;
 		best += (worth - best) * kv_below(best, worth);
 	}
@@ -151,17 +160,15 @@ KV_INLINE __u32 kv_prefix_room(const struct kv_prefix_set *set, __u64 hash, __u3
 }
 
 /* Enters a prefix with its first holder. 0; 1: another one had to go for it; -EEXIST; -EBUSY:
- * another CPU was at it for too long. */
-KV_INLINE int kv_prefix_insert(struct kv_prefix_set *set, __u64 hash, __u64 holder, __u64 now)
+ * another CPU was at it for too long. Not inline, for its stack is not its caller's then. */
+static __noinline __attribute__((unused)) int kv_prefix_insert(struct kv_prefix_set *set,
+							       __u64 hash, __u64 holder, __u64 now)
 {
 	__u64 name = kv_prefix_name(hash), was;
 	__u32 tick = kv_prefix_tick(now), way;
 
-	if (kv_atomic_xchg(&set->busy, 1)) {
-		kv_loop(KV_PREFIX_WAIT, kv_prefix_wait_step, &set);
-		if (kv_atomic_xchg(&set->busy, 1))
-			return -EBUSY;
-	}
+	if (!kv_prefix_seize(set))
+		return -EBUSY;
 	way = kv_prefix_room(set, hash, tick);
 	if (way >= KV_WAYS) {
 		kv_atomic_xchg(&set->busy, 0);
@@ -171,7 +178,7 @@ KV_INLINE int kv_prefix_insert(struct kv_prefix_set *set, __u64 hash, __u64 hold
 	was = kv_atomic_xchg(&set->hash[way], 0);
 	KV_UNROLL
 	for (__u32 j = 0; j < KV_HOLDERS; j++)
-		kv_write_once(set->entry[way].holder[j], kv_prefix_bind(j ? 0 : holder, hash));
+		kv_write_once(set->entry[way].holder[j], j ? name : holder ^ name);
 	kv_write_once(set->touched[way], tick);
 	kv_atomic_xchg(&set->hash[way], name);
 	kv_atomic_xchg(&set->busy, 0);

@@ -83,6 +83,7 @@ struct kv_steer {
 	__u32 matched; /* of them with a match */
 	__u32 looked;  /* rungs looked up */
 	__u32 absent;  /* bit per rung: looked up and not there, so not again for the commit */
+	__u32 todo;    /* bit per rung: to be learned yet */
 	__u32 luck;    /* drawn when a backend's weight asks for it; else KV_LUCK_* */
 	__u32 weight;  /* of own work, in 1/1024 */
 	__u64 rates;   /* sums over the candidates */

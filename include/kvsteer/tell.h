@@ -30,14 +30,20 @@ KV_INLINE __u64 kv_tell_hash(__u32 i, void *ctx)
 
 static long kv_tell_stored_step(__u32 i, void *ctx)
 {
-	kv_hold(kv_steer_of(ctx), kv_tell_hash(i, ctx), false, true);
+	struct kv_steer *st = kv_steer_of(ctx);
+	__u64 hash = kv_tell_hash(i, ctx);
+
+	/* again if a request has just learned it, but not for ever */
+	if (!kv_hold(st, hash, false, true) && !kv_hold(st, hash, false, true))
+		kv_hold(st, hash, false, true);
 	return 0;
 }
 
 static long kv_tell_gone_step(__u32 i, void *ctx)
 {
 	struct kv_steer *st = kv_steer_of(ctx);
-	__u64 hash = kv_tell_hash(i, ctx), was, h, left = 0;
+	__u64 hash = kv_tell_hash(i, ctx), empty = kv_prefix_name(hash);
+	__u64 was, h, left = 0;
 	struct kv_prefix_set *set = kv_world_prefix_set(hash);
 	struct kv_prefix *p = kv_prefix_find(set, hash);
 
@@ -45,9 +51,9 @@ static long kv_tell_gone_step(__u32 i, void *ctx)
 		return 0;
 	for (__u32 j = 0; j < KV_HOLDERS; j++) {
 		was = kv_read_once(p->holder[j]);
-		h = kv_prefix_bind(was, hash);
+		h = was ^ empty;
 		if (h && kv_holder_backend(h) == st->choice.backend && !(h & KV_HOLDER_TENTATIVE) &&
-		    kv_atomic_cas(&p->holder[j], was, kv_prefix_bind(0, hash)) == was)
+		    kv_atomic_cas(&p->holder[j], was, empty) == was)
 			h = 0; /* else somebody has just learned it */
 		left |= h;
 	}

@@ -7,6 +7,7 @@
 
 #include "check.h"
 #include "cli/view.h"
+#include "kvsteer/prefixes.h"
 #include "sim/random.h"
 
 #define TRIES 2000
@@ -38,9 +39,9 @@ static int maps_prefix_set(const struct kv_pins *pins, __u64 hash, struct kv_pre
 	memset(ret, 0, sizeof(*ret));
 	if (!hash || hash > RUNGS)
 		return 0;
-	ret->hash[3] = hash;
+	ret->hash[3] = kv_prefix_name(hash);
 	for (int j = 0; j < KV_HOLDERS; j++)
-		ret->entry[3].holder[j] = maps.prefixes[hash - 1].holder[j] ^ hash;
+		ret->entry[3].holder[j] = kv_prefix_bind(maps.prefixes[hash - 1].holder[j], hash);
 	return 0;
 }
 

@@ -147,6 +147,15 @@ static void test_bounds(void)
 		CHECK_EQ(set.busy, 0);
 	}
 
+	TEST("newer than our reading of the clock is not old")
+	{
+		memset(&set, 0, sizeof(set));
+		for (__u64 hash = 1; hash <= KV_WAYS; hash++)
+			kv_prefix_insert(&set, hash, word_of(hash), (hash == 4 ? 10 : 12) * TICK);
+		CHECK_EQ(kv_prefix_insert(&set, 9, word_of(9), 11 * TICK), 1);
+		CHECK(!kv_prefix_find(&set, 4));
+	}
+
 	TEST("no table, no prefix")
 	{
 		CHECK(!kv_prefix_find(NULL, 5) && !kv_prefix_touch(NULL, 5, TICK));
