@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <kvsteer/shared.h>
+
 #include "bench.h"
 
 #define EVENT_BLOCKS 64 /* of one message: a prompt's step of 1,024 tokens */
@@ -127,6 +129,9 @@ static int growing(struct results *r, bool map, uint64_t blocks)
 		result_add(r, "memory per entry, resident",
 			   (double)(bytes_resident() - before) / kv_index_entries(w.ix), "bytes",
 			   -1, 100);
+		/* of the map's definition: all of it is allocated at start */
+		result_add(r, "kernel memory per prefix",
+			   (double)sizeof(struct kv_prefix_set) / KV_WAYS, "bytes", -1, 100);
 	}
 	world_close(&w);
 	return 0;
