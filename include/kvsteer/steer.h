@@ -5,8 +5,8 @@
  *	kv_steer_decide(st)          st->query -> st->choice; changes nothing that is
  *	                             shared but round-robin's turn
  *	kv_steer_commit(st, d)       charges the choice, learns the prompt, fills d
- *	kv_dispatch_timed(d)         before the next, of a stream: the backend's rate is learned
- *from it kv_dispatch_answered(d)      first byte of the body: queue shrinks, what was learned holds
+ *	kv_dispatch_timed(d)         of a stream, before the next: its backend's rate is learned
+ *	kv_dispatch_answered(d)      first byte of the body: queue shrinks, learned entries hold
  *	kv_dispatch_refused(d)       the same of a refusal: the backend has nothing of the prompt
  *	kv_dispatch_finished(d)      end of the response, however it ended
  *	kv_dispatch_failed(d)        no response: everything taken back (also for a decision that
@@ -135,5 +135,6 @@ KV_ENTRY void kv_dispatch_failed(struct kv_dispatch *d);
 
 #include "policy.h"
 #include "learn.h"
+#include "settle.h"
 
 #endif /* KVSTEER_STEER_H */
