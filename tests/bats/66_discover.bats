@@ -201,7 +201,7 @@ ids() {
 	settings '{address: "10.72.1.2:8000", rate: 9000}' >"$KV_RUN/new.yaml"
 	kvs apply "$KV_RUN/new.yaml" | tee "$BATS_TEST_TMPDIR/said"
 	grep 'backend 10.72.1.2:8000: from dns -> config' "$BATS_TEST_TMPDIR/said"
-	grep 'backend 10.72.1.2:8000: rate 16000 -> 9000' "$BATS_TEST_TMPDIR/said"
+	grep 'backend 10.72.1.2:8000: rate learned -> 9000' "$BATS_TEST_TMPDIR/said"
 	[ "$(grep -c removed "$BATS_TEST_TMPDIR/said")" = 0 ]
 	[ "$(v4 from)" = '["config","dns"]' ]
 	[ "$(kvs apply "$KV_RUN/new.yaml")" = "$KV_RUN/new.yaml: nothing changes" ]
