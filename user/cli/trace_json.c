@@ -56,7 +56,7 @@ static void add_time(yyjson_mut_doc *doc, yyjson_mut_val *obj, const struct kv_t
 	__u64 at;
 	size_t n;
 
-	clock_gettime(CLOCK_REALTIME, &now);
+	clock_gettime(CLOCK_REALTIME, &now); /* only shown */
 	at = now.tv_sec * SECOND + now.tv_nsec - kv_now_ns() + t->at_ns;
 	s = at / SECOND;
 	gmtime_r(&s, &tm);

@@ -110,7 +110,7 @@ static void moment(__u64 at_ns, char *buf, size_t size)
 	struct tm tm;
 	size_t n;
 
-	clock_gettime(CLOCK_REALTIME, &now);
+	clock_gettime(CLOCK_REALTIME, &now); /* only shown */
 	at = now.tv_sec * SECOND + now.tv_nsec - kv_now_ns() + at_ns;
 	s = at / SECOND;
 	localtime_r(&s, &tm);
