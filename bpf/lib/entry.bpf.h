@@ -110,6 +110,8 @@ int kv_agent_entry(struct bpf_sk_lookup *ctx)
 	bpf_spin_lock(&c->lock);
 	result = kv_entry_do(c, e);
 	bpf_spin_unlock(&c->lock);
+	if (e->op == KV_ENTRY_HOME && result == KV_ENTRY_DONE && e->ends)
+		kv_trace_ended(e->ends, KV_TRACE_DONE, 0, e->bytes, false);
 	e->result = result;
 	return SK_PASS;
 }

@@ -36,6 +36,9 @@ struct kv_entry_call {
 	/* BUSY, out: kv_client.left and .trace */
 	__u32 left;
 	__u32 trace;
+	/* HOME: its record, which ends with that, and how long its response was; 0: none */
+	__u64 ends;
+	__u64 bytes;
 	/* END, out: the pair that is over, and the state that its client has now */
 	__u32 state;
 	__u32 zero2;

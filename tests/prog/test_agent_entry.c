@@ -52,14 +52,14 @@ static void test_request(void)
 	CHECK_EQ(take(&hold), 0);
 	CHECK(hold != first);
 	CHECK_EQ(client_entry().pair.offered, 0);
-	CHECK_EQ(entry_set_home(&dp, &flow.c.key, first), -ESTALE);
+	CHECK_EQ(entry_set_home(&dp, &flow.c.key, first, 0, 0), -ESTALE);
 	CHECK_EQ(entry_offer(&dp, &flow.c.key, hold, 9, 9, false, false), 0);
 	CHECK_EQ(client_entry().pair.note, KV_NOTE_RELAYED);
-	CHECK_EQ(entry_set_home(&dp, &flow.c.key, hold), 0);
+	CHECK_EQ(entry_set_home(&dp, &flow.c.key, hold, 0, 0), 0);
 	c = client_entry();
 	CHECK_EQ(c.state, KV_CLIENT_HOME);
 	CHECK_EQ(c.hold, 0);
-	CHECK_EQ(entry_set_home(&dp, &flow.c.key, hold), -ESTALE);
+	CHECK_EQ(entry_set_home(&dp, &flow.c.key, hold, 0, 0), -ESTALE);
 }
 
 /* What the kernel knows of the connection stays as it is. */
@@ -75,7 +75,7 @@ static void test_kept(void)
 	gw_client_set(&c.key, &c);
 	CHECK_EQ(take(&hold), 0);
 	CHECK_EQ(entry_offer(&dp, &flow.c.key, hold, 7, 8, true, false), 0);
-	CHECK_EQ(entry_set_home(&dp, &flow.c.key, hold), 0);
+	CHECK_EQ(entry_set_home(&dp, &flow.c.key, hold, 0, 0), 0);
 	c = client_entry();
 	CHECK_EQ(c.handed, 4711);
 	CHECK_EQ(c.path, 3);
@@ -93,11 +93,11 @@ static void test_next_connection(void)
 	CHECK_EQ(take(&hold), 0);
 	gw_clear(gw.skel->maps.kv_clients);
 	CHECK_EQ(entry_offer(&dp, &flow.c.key, hold, 7, 8, true, false), -ESTALE);
-	CHECK_EQ(entry_set_home(&dp, &flow.c.key, hold), -ESTALE);
+	CHECK_EQ(entry_set_home(&dp, &flow.c.key, hold, 0, 0), -ESTALE);
 	CHECK_EQ(client_entry().state, KV_NONE);
 	CHECK_EQ(take(&next), 0);
 	CHECK_EQ(entry_offer(&dp, &flow.c.key, hold, 7, 8, true, false), -ESTALE);
-	CHECK_EQ(entry_set_home(&dp, &flow.c.key, hold), -ESTALE);
+	CHECK_EQ(entry_set_home(&dp, &flow.c.key, hold, 0, 0), -ESTALE);
 	CHECK_EQ(take(&hold), -EBUSY);
 	CHECK_EQ(client_entry().hold, next);
 	CHECK_EQ(client_entry().pair.slot, KV_NONE);
@@ -113,13 +113,13 @@ static void test_not_ours(void)
 	CHECK_EQ(client_entry().hold, 0);
 	CHECK_EQ(take(&hold), -EBUSY);
 	CHECK_EQ(hold, 0);
-	CHECK_EQ(entry_set_home(&dp, &flow.c.key, 0), -ESTALE);
+	CHECK_EQ(entry_set_home(&dp, &flow.c.key, 0, 0, 0), -ESTALE);
 	CHECK_EQ(client_entry().state, KV_CLIENT_LENT);
 	c = client_entry();
 	c.state = KV_CLIENT_AGENT;
 	gw_client_set(&c.key, &c);
 	CHECK_EQ(take(&hold), -EBUSY);
-	CHECK_EQ(entry_set_home(&dp, &flow.c.key, 0), -ESTALE);
+	CHECK_EQ(entry_set_home(&dp, &flow.c.key, 0, 0, 0), -ESTALE);
 	CHECK_EQ(client_entry().state, KV_CLIENT_AGENT);
 }
 

@@ -32,7 +32,7 @@ void client_give_up(struct client *c, bool gone)
 
 	client_drop_request(c, true);
 	if (busy)
-		entry_set_home(&c->agent->dp, &c->key, c->hold);
+		entry_set_home(&c->agent->dp, &c->key, c->hold, 0, 0);
 }
 
 static void client_end(struct client *c, bool reset)

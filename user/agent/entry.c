@@ -94,8 +94,11 @@ int entry_offer(struct dataplane *dp, const struct kv_tuple *key, __u32 hold, __
 	return call(dp, KV_ENTRY_OFFER, key, hold) == KV_ENTRY_DONE ? 0 : -ESTALE;
 }
 
-int entry_set_home(struct dataplane *dp, const struct kv_tuple *key, __u32 hold)
+int entry_set_home(struct dataplane *dp, const struct kv_tuple *key, __u32 hold, __u64 trace,
+		   __u64 bytes)
 {
+	dp->entry_call->ends = trace;
+	dp->entry_call->bytes = bytes;
 	return call(dp, KV_ENTRY_HOME, key, hold) == KV_ENTRY_DONE ? 0 : -ESTALE;
 }
 

@@ -34,8 +34,10 @@ int entry_set_busy(struct dataplane *dp, const struct kv_tuple *key, __u32 servi
 /* The kernel may lend the response of this slot; or (offered false) must not. -ESTALE: not held. */
 int entry_offer(struct dataplane *dp, const struct kv_tuple *key, __u32 hold, __u32 slot, __u32 gen,
 		bool offered, bool head_request);
-/* Back to HOME after a response relayed whole, which was not lent; -ESTALE as above. */
-int entry_set_home(struct dataplane *dp, const struct kv_tuple *key, __u32 hold);
+/* Back to HOME after a response relayed whole, which was not lent; -ESTALE as above. trace: the
+ * record that ends with it, after so many bytes of the response; 0: none. */
+int entry_set_home(struct dataplane *dp, const struct kv_tuple *key, __u32 hold, __u64 trace,
+		   __u64 bytes);
 /* Takes a lent pair apart, the bypasses as far as both sides know. State AGENT: the caller ends the
  * client. Or HOME, where the request may be served again and nothing of it has been acknowledged:
  * the client will send it again. Of ret only pair, as it was, and state are written. -ENOENT: it is

@@ -148,6 +148,16 @@ void relay_retry(struct client *c, bool reset)
 	request_decide(c, exclude);
 }
 
+/* Its record of the trace ends by the same call. */
+static void go_home(struct client *c)
+{
+	struct request *r = c->request;
+
+	if (!entry_set_home(&c->agent->dp, &c->key, c->hold, request_trace_number(r),
+			    r->answer_len))
+		r->traced = true;
+}
+
 /* All of the response has been read and written. */
 void relay_finish(struct client *c)
 {
@@ -158,7 +168,7 @@ void relay_finish(struct client *c)
 	if (r->response.flags & KV_FRAMING_CLOSE)
 		c->close_after = true;
 	if (mine && !more && !c->close_after && !c->eof && !agent->draining)
-		entry_set_home(&agent->dp, &c->key, c->hold);
+		go_home(c);
 	/* Only now the response's last bytes may go: a client that answers them with its next
 	 * request finds its entry HOME. Until then they are unsent, and so the kernel does not
 	 * lend. */

@@ -21,6 +21,8 @@ int request_fits(const struct client *c);
 /* The prompt of a whole request has been hashed, or (err) has not. */
 void request_hashed(struct client *c, int err, const struct kvsteer_prompt *prompt,
 		    const struct kv_facts *facts);
+/* Its record, if there is one that has not ended; 0: none. */
+__u64 request_trace_number(const struct request *r);
 /* Its record ends; unless the kernel has the pair. status: 0 as answered. */
 void request_trace_end(struct client *c, enum kv_trace_end end, __u32 status);
 /* Decides (again); exclude: backend that has just failed, or KV_NONE. */

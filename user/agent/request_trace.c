@@ -21,6 +21,11 @@ void request_trace_begin(struct client *c)
 	memcpy(r->from.client, c->key.peer, sizeof(r->from.client));
 }
 
+__u64 request_trace_number(const struct request *r)
+{
+	return r->traced || r->dispatch.trace == KV_TRACE_SKIPPED ? 0 : r->dispatch.trace;
+}
+
 void request_trace_end(struct client *c, enum kv_trace_end end, __u32 status)
 {
 	struct request *r = c->request;

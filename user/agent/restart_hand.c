@@ -40,7 +40,7 @@ static bool in_hand(const struct client *c)
 static void let_go(struct client *c)
 {
 	if (c->phase != CLIENT_READING || c->in.len ||
-	    entry_set_home(&c->agent->dp, &c->key, c->hold))
+	    entry_set_home(&c->agent->dp, &c->key, c->hold, 0, 0))
 		return;
 	client_drop_request(c, false);
 	client_watch(c, false);
