@@ -4,6 +4,7 @@
 # What engines tell of their caches: into the kernel's prefixes, and from there into decisions.
 
 load lib
+load told
 
 # told_engine I [OPTION…]: publishes on 5557, replays on 5558
 told_engine() {
@@ -13,62 +14,13 @@ told_engine() {
 		"e$i={\"endpoint\":\"tcp://*:5557\",\"replay_endpoint\":\"tcp://*:5558\",\"topic\":\"kv@10.72.$i.2:8000@m\"}" "$@"
 }
 
-# told_config [EVENTS]
-told_config() {
-	cat <<-YAML
-		pin: $KV_PIN
-		control: $KV_CTL
-		interfaces: [c1, e1, e2]
-		services:
-		- name: v4
-		  listen: ["$KV_V4"]
-		  ${1:+events: $1}
-		  backends:
-		  - {name: e1, address: "10.72.1.2:8000"}
-		  - {name: e2, address: "10.72.2.2:8000"}
-	YAML
-}
+setup_file() { told_up told_engine '{port: 5557, replay_port: 5558}'; }
 
-setup_file() {
-	kv_begin "$BATS_FILE_TMPDIR"
-	export KV_CLIENTS=1 KV_ENGINES=2
-	kv_net_up "$KV_ID" 1 2
-	told_engine 1
-	told_engine 2
-	told_config '{port: 5557, replay_port: 5558}' >"$KV_RUN/kvsteer.yaml"
-	kv_gateway_with -c "$KV_RUN/kvsteer.yaml"
-	kv_serves "$KV_V4"
-	until_true 10 told_state e1 complete
-	until_true 10 told_state e2 complete
-}
-
-teardown_file() {
-	kv_down
-}
-
-# told_state BACKEND STATE
-told_state() {
-	kvs -j backend list | jq -e --arg b "$1" --arg s "$2" '.backends[] | select(.name == $b) | .told == $s' >/dev/null
-}
+teardown_file() { kv_down; }
 
 # told_blocks BACKEND N: at least so many
 told_blocks() {
 	kvs -j backend list | jq -e --arg b "$1" --argjson n "$2" '.backends[] | select(.name == $b) | .told_blocks >= $n' >/dev/null
-}
-
-# ids FIRST N: N tokens counted from FIRST
-ids() { echo "[$(seq -s, "$1" $(($1 + $2 - 1)))]"; }
-
-# direct I FIRST N: engine I is given that prompt, not through the gateway
-direct() {
-	from 1 curl -sf -m 5 -o /dev/null -H 'Content-Type: application/json' "http://10.72.$1.2:8000/v1/completions" \
-		-d "{\"model\":\"m\",\"max_tokens\":1,\"prompt\":$(ids "$2" "$3")}"
-}
-
-# ask FIRST N [HEADER]: by the gateway; which engine has served it
-ask() {
-	from 1 curl -sf -m 5 -o /dev/null -D - -H 'Content-Type: application/json' ${3:+-H "$3"} "http://$KV_V4/v1/completions" \
-		-d "{\"model\":\"m\",\"max_tokens\":1,\"prompt\":$(ids "$1" "$2")}" | tr -d '\r' | sed -n 's/^x-engine: //Ip'
 }
 
 # holders FIRST N: BACKEND TOKENS told|learned, of that prompt, in blocks of 16

@@ -3,64 +3,18 @@
 # Engines that are asked for their KV events by HTTP, as TensorRT-LLM's trtllm-serve is.
 
 load lib
+load told
 
+# polled_engine I [OPTION…]
 polled_engine() {
 	local i=$1
 	shift
 	kv_engine "$i" --model m --blocks 64 --block-size 32 --kv-events "e$i={\"form\":\"polled\"}" "$@"
 }
 
-# polled_config [EVENTS]
-polled_config() {
-	cat <<-YAML
-		pin: $KV_PIN
-		control: $KV_CTL
-		interfaces: [c1, e1, e2]
-		services:
-		- name: v4
-		  listen: ["$KV_V4"]
-		  ${1:+events: $1}
-		  backends:
-		  - {name: e1, address: "10.72.1.2:8000"}
-		  - {name: e2, address: "10.72.2.2:8000"}
-	YAML
-}
+setup_file() { told_up polled_engine '{poll: /kv_cache_events}'; }
 
-setup_file() {
-	kv_begin "$BATS_FILE_TMPDIR"
-	export KV_CLIENTS=1 KV_ENGINES=2
-	kv_net_up "$KV_ID" 1 2
-	polled_engine 1
-	polled_engine 2
-	polled_config '{poll: /kv_cache_events}' >"$KV_RUN/kvsteer.yaml"
-	kv_gateway_with -c "$KV_RUN/kvsteer.yaml"
-	kv_serves "$KV_V4"
-	until_true 10 told_state e1 complete
-	until_true 10 told_state e2 complete
-}
-
-teardown_file() {
-	kv_down
-}
-
-# told_state BACKEND STATE
-told_state() {
-	kvs -j backend list | jq -e --arg b "$1" --arg s "$2" '.backends[] | select(.name == $b) | .told == $s' >/dev/null
-}
-
-ids() { echo "[$(seq -s, "$1" $(($1 + $2 - 1)))]"; } # FIRST N
-
-# direct I FIRST N: engine I is given that prompt, not through the gateway
-direct() {
-	from 1 curl -sf -m 5 -o /dev/null -H 'Content-Type: application/json' "http://10.72.$1.2:8000/v1/completions" \
-		-d "{\"model\":\"m\",\"max_tokens\":1,\"prompt\":$(ids "$2" "$3")}"
-}
-
-# ask FIRST N: by the gateway; which engine has served it
-ask() {
-	from 1 curl -sf -m 5 -o /dev/null -D - -H 'Content-Type: application/json' "http://$KV_V4/v1/completions" \
-		-d "{\"model\":\"m\",\"max_tokens\":1,\"prompt\":$(ids "$1" "$2")}" | tr -d '\r' | sed -n 's/^x-engine: //Ip'
-}
+teardown_file() { kv_down; }
 
 # holds FIRST N LINES: "BACKEND TOKENS told|learned" of that prompt's holders, in blocks of 32
 holds() {
@@ -154,7 +108,7 @@ is_said() { [ "$(said "$2")" -ge "$1" ]; } # N PATTERN
 }
 
 @test "switched off, and on again: from then on it is known" {
-	polled_config >"$BATS_TEST_TMPDIR/off.yaml"
+	told_config >"$BATS_TEST_TMPDIR/off.yaml"
 	run kvs apply "$BATS_TEST_TMPDIR/off.yaml"
 	[ "$output" = "service v4: events poll /kv_cache_events -> off" ]
 	until_true 10 told_state e2 off

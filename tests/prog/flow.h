@@ -338,4 +338,17 @@ static inline void agent_call(__u32 op)
 	CHECK_EQ(opts.retval, 0);
 }
 
+/* What is to be decided by it: a prompt with two rungs. */
+static inline void agent_prompt(void)
+{
+	memset(gw.call, 0, sizeof(*gw.call));
+	gw.call->dispatch.query = (struct kv_query){
+		.service = SERVICE,
+		.exclude = KV_NONE,
+		.total = 300,
+		.n_rungs = 2,
+		.rungs = {{.hash = 0xabc, .depth = 100}, {.hash = 0xdef, .depth = 200}},
+	};
+}
+
 #endif /* KVSTEER_TESTS_FLOW_H */

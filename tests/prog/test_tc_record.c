@@ -75,14 +75,7 @@ static void check_prompt(const struct kv_dispatch *d, bool charged)
 
 static void decide(void)
 {
-	memset(gw.call, 0, sizeof(*gw.call));
-	gw.call->dispatch.query = (struct kv_query){
-		.service = SERVICE,
-		.exclude = KV_NONE,
-		.total = 300,
-		.n_rungs = 2,
-		.rungs = {{.hash = 0xabc, .depth = 100}, {.hash = 0xdef, .depth = 200}},
-	};
+	agent_prompt();
 	agent_call(KV_CALL_DECIDE);
 }
 

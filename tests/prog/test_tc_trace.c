@@ -48,14 +48,7 @@ static const struct kv_trace *record(__u64 number)
 
 static void decide(__u64 again)
 {
-	memset(gw.call, 0, sizeof(*gw.call));
-	gw.call->dispatch.query = (struct kv_query){
-		.service = SERVICE,
-		.exclude = KV_NONE,
-		.total = 300,
-		.n_rungs = 2,
-		.rungs = {{.hash = 0xabc, .depth = 100}, {.hash = 0xdef, .depth = 200}},
-	};
+	agent_prompt();
 	gw.call->from = (struct kv_trace_from){
 		.again = again,
 		.model = 55,
