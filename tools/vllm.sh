@@ -171,7 +171,7 @@ check_idle() { gateway price && check idle; }
 check_chats() {
 	local run
 	for run in round-robin:agent price:agent price:express; do
-		gateway "${run%:*}" && check chats "${run%:*}" "${run#*:}"
+		gateway "${run%:*}" && check chats "${run%:*}" "${run#*:}" "$work/${run/:/-}.jsonl.gz"
 	done
 }
 

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A run of many conversations at once: how much of all prompts the engines had in their caches.
-usage: chats.py POLICY LANE"""
+"""A run of many conversations at once: how much of all prompts the engines had in their caches, and how much
+the simulator says from a recording of it. usage: chats.py POLICY LANE RECORDING"""
 import queue
 import sys
 import threading
 import time
 
 from talk import Talk
-from world import ENGINES, check, client_of, metric, reset_caches, row
+from world import ENGINES, check, client_of, kvsteer, metric, recording, reset_caches, row
 
 TALKS, TURNS, AT_ONCE = 24, 6, 6
-policy, lane = sys.argv[1:]
+SIMULATED = ("price", "round-robin")
+policy, lane, recorded = sys.argv[1:]
 turns, usage, errors = queue.Queue(), [], []
 
 
@@ -40,10 +41,11 @@ for n in range(TALKS):
     turns.put((Talk("chats", n), TURNS))
 start = time.monotonic()
 threads = [threading.Thread(target=worker) for _ in range(AT_ONCE)]
-for thread in threads:
-    thread.start()
-for thread in threads:
-    thread.join()
+with recording(recorded):
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 took = time.monotonic() - start - 5
 
 prompts, hits, times = (sum(u[i] for u in usage) for i in range(3))
@@ -53,3 +55,6 @@ moved = [(h - b[0], q - b[1]) for (h, q), b in zip(cached(), before)]
 check(sum(m[0] for m in moved) == hits, "the engines' counters tell the same hits as their answers", (moved, hits))
 row(f"{TALKS} conversations of {TURNS} turns, {policy}, {lane} lane",
     f"{hits / prompts:.1%} of {prompts} prompt tokens cached; {times / len(usage) * 1000:.0f} ms an answer, {took:.0f} s")
+told = kvsteer("simulate", recorded, "--events", "--policy", ",".join(SIMULATED))["runs"]
+check([r["requests"] for r in told] == [len(usage)] * len(told), "its recording holds every request", told)
+row("… simulated from its recording", ", ".join(f"{r['policy']} {r['hit_rate']:.1%}" for r in told) + " of all blocks cached")

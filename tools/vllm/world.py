@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What the checks share: OpenAI clients with and without a hint, the engines' metrics, kvsteer's view, and
 results as TAP lines and rows of a table. tools/vllm.sh sets the environment."""
+import contextlib
 import ctypes
 import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import time
 import urllib.request
@@ -141,6 +143,15 @@ def backends():
 
 def counters():
     return kvsteer("counters")["counters"]
+
+
+@contextlib.contextmanager
+def recording(file):
+    """What goes through the gateway meanwhile is recorded in file."""
+    with subprocess.Popen([*KVSTEER, "record", "--force", "-o", file]) as recorder:
+        until(10, lambda: os.path.exists(file) and os.path.getsize(file))
+        yield
+        recorder.send_signal(signal.SIGINT)
 
 
 def until(seconds, what):
