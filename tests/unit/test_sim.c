@@ -50,6 +50,72 @@ static void test_cache(void)
 	}
 }
 
+/* The same block by block, most recent first. */
+#define SMALL 40
+#define LONGEST 12
+
+struct lru {
+	uint64_t ids[SMALL + LONGEST];
+	uint32_t n;
+};
+
+static uint32_t lru_find(const struct lru *l, uint64_t id)
+{
+	uint32_t at = 0;
+
+	while (at < l->n && l->ids[at] != id)
+		at++;
+	return at;
+}
+
+static uint32_t lru_serve(struct lru *l, const uint64_t *ids, uint32_t n)
+{
+	uint32_t held = 0, at;
+
+	while (held < n && lru_find(l, ids[held]) < l->n)
+		held++;
+	for (uint32_t i = n; i--;) {
+		at = lru_find(l, ids[i]);
+		l->n += at == l->n;
+		memmove(l->ids + 1, l->ids, at * sizeof(*l->ids));
+		l->ids[0] = ids[i];
+	}
+	return held;
+}
+
+static void test_stretches(void)
+{
+	TEST("a cache of stretches is an LRU of blocks")
+	{
+		uint64_t ids[LONGEST], random = 1, hits = 0, held;
+		struct lru l = {.n = 0};
+		struct sim_cache c;
+		uint32_t n;
+
+		stored = gone = 0;
+		CHECK_EQ(sim_cache_init(&c, SMALL), 0);
+		c.changed = note;
+		for (int i = 0; i < 20000; i++) {
+			random = kv_mix(random + i);
+			n = 1 + random % LONGEST;
+			/* an id's children are its own: prompts part at any depth */
+			ids[0] = 1 + (random >> 8 & 1);
+			for (uint32_t d = 1; d < n; d++)
+				ids[d] = 2 * ids[d - 1] + 1 + !(random >> (8 + 2 * d) & 3);
+			hits += held = lru_serve(&l, ids, n);
+			CHECK_EQ(sim_cache_match(&c, ids, n), held);
+			CHECK_EQ(sim_cache_serve(&c, ids, n), held);
+			if (l.n > SMALL)
+				CHECK_EQ(gone_last, l.ids[SMALL]);
+			l.n = l.n < SMALL ? l.n : SMALL;
+			CHECK_EQ(c.n, l.n);
+			CHECK_EQ(stored - gone, l.n);
+		}
+		CHECK(hits > 20000 && c.evicted > 20000);
+		sim_cache_free(&c);
+	}
+}
+
 /* ---- statistics ----------------------------------------------------------------------- */
 
 static void test_stats(void)
@@ -348,6 +414,7 @@ static void test_plot(void)
 int main(void)
 {
 	test_cache();
+	test_stretches();
 	test_stats();
 	test_runs();
 	test_state();

@@ -5,133 +5,193 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NO_BLOCK UINT32_MAX
+#define NONE UINT32_MAX
 
 int sim_cache_init(struct sim_cache *c, uint32_t capacity)
 {
 	/* A request's blocks enter before others leave. */
-	uint64_t room = 2ull * capacity + 1, buckets = 1;
+	uint64_t room = 2ull * capacity, buckets = 1;
 
-	while (buckets < room)
+	while (buckets < capacity / 2)
 		buckets *= 2;
 	*c = (struct sim_cache){
-		.blocks = malloc(room * sizeof(*c->blocks)),
+		.ids = malloc(room * sizeof(*c->ids)),
+		.stretches = malloc(room * sizeof(*c->stretches)),
 		.buckets = malloc(buckets * sizeof(*c->buckets)),
 		.mask = buckets - 1,
 		.capacity = capacity,
-		.free = 1,
 	};
-	if (!c->blocks || !c->buckets) {
+	if (!c->ids || !c->stretches || !c->buckets) {
 		sim_cache_free(c);
 		return -ENOMEM;
 	}
-	memset(c->buckets, 0xff, buckets * sizeof(*c->buckets));
-	for (uint64_t i = 0; i < room; i++)
-		c->blocks[i] = (struct sim_block){.chain = i + 1 < room ? i + 1 : NO_BLOCK};
+	sim_cache_clear(c);
 	return 0;
 }
 
 void sim_cache_free(struct sim_cache *c)
 {
-	free(c->blocks);
+	free(c->ids);
+	free(c->stretches);
 	free(c->buckets);
-	c->blocks = NULL;
+	c->ids = NULL;
+	c->stretches = NULL;
 	c->buckets = NULL;
 }
+
+void sim_cache_clear(struct sim_cache *c)
+{
+	memset(c->buckets, 0xff, (c->mask + 1ull) * sizeof(*c->buckets));
+	c->n = c->n_ids = c->n_stretches = c->oldest = 0;
+	c->evicted = 0;
+}
+
+/* ---- stretches ------------------------------------------------------------------------ */
 
 static uint32_t *bucket_of(const struct sim_cache *c, uint64_t id)
 {
 	return &c->buckets[(id * 0x9e3779b97f4a7c15ull >> 32) & c->mask];
 }
 
+/* The one that begins with this block. */
 static uint32_t find(const struct sim_cache *c, uint64_t id)
 {
-	uint32_t at = *bucket_of(c, id);
+	uint32_t i = *bucket_of(c, id);
 
-	while (at != NO_BLOCK && c->blocks[at].id != id)
-		at = c->blocks[at].chain;
-	return at;
+	while (i != NONE && c->stretches[i].first != id)
+		i = c->stretches[i].chain;
+	return i;
 }
 
-static void unlink_use(struct sim_cache *c, uint32_t at)
+static void enter(struct sim_cache *c, uint32_t i)
 {
-	c->blocks[c->blocks[at].prev].next = c->blocks[at].next;
-	c->blocks[c->blocks[at].next].prev = c->blocks[at].prev;
+	struct sim_stretch *s = &c->stretches[i];
+	uint32_t *bucket = bucket_of(c, s->first);
+
+	s->chain = *bucket;
+	*bucket = i;
 }
 
-static void link_front(struct sim_cache *c, uint32_t at)
+static void leave(struct sim_cache *c, uint32_t i)
 {
-	uint32_t first = c->blocks[0].next;
+	uint32_t *link = bucket_of(c, c->stretches[i].first);
 
-	c->blocks[at].prev = 0;
-	c->blocks[at].next = first;
-	c->blocks[first].prev = at;
-	c->blocks[0].next = at;
+	while (*link != i)
+		link = &c->stretches[*link].chain;
+	*link = c->stretches[i].chain;
 }
 
-static uint32_t insert(struct sim_cache *c, uint64_t id)
+/* How far it goes along with a prompt's rest. */
+static uint32_t common(const struct sim_cache *c, const struct sim_stretch *s, const uint64_t *ids,
+		       uint32_t n)
 {
-	uint32_t at = c->free, *bucket = bucket_of(c, id);
-
-	c->free = c->blocks[at].chain;
-	c->blocks[at].id = id;
-	c->blocks[at].chain = *bucket;
-	*bucket = at;
-	c->n++;
-	if (c->changed)
-		c->changed(c->ctx, id, true);
-	return at;
-}
-
-static void evict(struct sim_cache *c, uint32_t at)
-{
-	uint32_t *link = bucket_of(c, c->blocks[at].id);
-
-	unlink_use(c, at);
-	while (*link != at)
-		link = &c->blocks[*link].chain;
-	*link = c->blocks[at].chain;
-	c->blocks[at].chain = c->free;
-	c->free = at;
-	c->n--;
-	c->evicted++;
-	if (c->changed)
-		c->changed(c->ctx, c->blocks[at].id, false);
-}
-
-void sim_cache_clear(struct sim_cache *c)
-{
-	sim_changed_fn changed = c->changed;
-
-	c->changed = NULL;
-	while (c->n)
-		evict(c, c->blocks[0].prev);
-	c->changed = changed;
-	c->evicted = 0;
-}
-
-uint32_t sim_cache_match(const struct sim_cache *c, const uint64_t *ids, uint32_t n)
-{
+	const uint64_t *own = c->ids + s->at;
 	uint32_t i = 0;
 
-	while (i < n && find(c, ids[i]) != NO_BLOCK)
+	n = n < s->n ? n : s->n;
+	while (i < n && own[i] == ids[i])
 		i++;
 	return i;
 }
 
-void sim_cache_serve(struct sim_cache *c, const uint64_t *ids, uint32_t n)
+/* Its first blocks are another one's. */
+static void give(struct sim_cache *c, uint32_t i, uint32_t n)
 {
+	struct sim_stretch *s = &c->stretches[i];
+
+	leave(c, i);
+	s->at += n;
+	s->n -= n;
+	if (!s->n)
+		return;
+	s->first = c->ids[s->at];
+	enter(c, i);
+}
+
+/* What is left of all is moved together. */
+static void pack(struct sim_cache *c)
+{
+	uint32_t n_ids = 0, n = 0;
+
+	memset(c->buckets, 0xff, (c->mask + 1ull) * sizeof(*c->buckets));
+	for (uint32_t i = c->oldest; i < c->n_stretches; i++) {
+		struct sim_stretch s = c->stretches[i];
+
+		if (!s.n)
+			continue;
+		memmove(c->ids + n_ids, c->ids + s.at, s.n * sizeof(*c->ids));
+		s.at = n_ids;
+		n_ids += s.n;
+		c->stretches[n] = s;
+		enter(c, n++);
+	}
+	c->n_ids = n_ids;
+	c->n_stretches = n;
+	c->oldest = 0;
+}
+
+static void append(struct sim_cache *c, const uint64_t *ids, uint32_t n)
+{
+	uint32_t i;
+
+	if (c->n_ids + n > 2 * c->capacity)
+		pack(c);
+	i = c->n_stretches++;
+	memcpy(c->ids + c->n_ids, ids, n * sizeof(*ids));
+	c->stretches[i] = (struct sim_stretch){.first = ids[0], .at = c->n_ids, .n = n};
+	c->n_ids += n;
+	enter(c, i);
+}
+
+/* The least recent n blocks. */
+static void evict(struct sim_cache *c, uint32_t n)
+{
+	c->n -= n;
+	c->evicted += n;
+	while (n) {
+		struct sim_stretch *s = &c->stretches[c->oldest];
+		uint32_t some = n < s->n ? n : s->n, left = s->n - some;
+
+		for (; c->changed && s->n > left; s->n--)
+			c->changed(c->ctx, c->ids[s->at + s->n - 1], false);
+		s->n = left;
+		n -= some;
+		if (left)
+			continue;
+		if (some)
+			leave(c, c->oldest);
+		c->oldest++;
+	}
+}
+
+/* ---- requests ------------------------------------------------------------------------- */
+
+uint32_t sim_cache_match(const struct sim_cache *c, const uint64_t *ids, uint32_t n)
+{
+	uint32_t held = 0, i;
+
+	while (held < n && (i = find(c, ids[held])) != NONE)
+		held += common(c, &c->stretches[i], ids + held, n - held);
+	return held;
+}
+
+uint32_t sim_cache_serve(struct sim_cache *c, const uint64_t *ids, uint32_t n)
+{
+	uint32_t held = 0, some, i;
+
 	if (n > c->capacity)
 		n = c->capacity;
-	while (n--) {
-		uint32_t at = find(c, ids[n]);
-
-		if (at == NO_BLOCK)
-			at = insert(c, ids[n]);
-		else
-			unlink_use(c, at);
-		link_front(c, at);
+	while (held < n && (i = find(c, ids[held])) != NONE) {
+		some = common(c, &c->stretches[i], ids + held, n - held);
+		give(c, i, some);
+		held += some;
 	}
-	while (c->n > c->capacity)
-		evict(c, c->blocks[0].prev);
+	if (n)
+		append(c, ids, n);
+	c->n += n - held;
+	for (uint32_t at = n; c->changed && at > held; at--)
+		c->changed(c->ctx, ids[at - 1], true);
+	if (c->n > c->capacity)
+		evict(c, c->n - c->capacity);
+	return held;
 }

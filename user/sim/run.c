@@ -179,14 +179,15 @@ static int serve(struct sim_run *r, double now, const struct sim_request *reques
 		 uint32_t *ret_held)
 {
 	struct sim_engine *e = &r->engines[k];
-	uint64_t held = sim_cache_match(&e->cache, request->ids, request->n_ids);
-	uint64_t cached = held * r->options->block_tokens;
-	double work = cached < request->tokens ? (request->tokens - cached) / e->rate : 0;
-	double *done = sim_ring_push(&r->queues[k], sizeof(*done));
+	double *done = sim_ring_push(&r->queues[k], sizeof(*done)), work = 0;
+	uint64_t held, cached;
 
 	if (!done)
 		return -ENOMEM;
-	sim_cache_serve(&e->cache, request->ids, request->n_ids);
+	held = sim_cache_serve(&e->cache, request->ids, request->n_ids);
+	cached = held * r->options->block_tokens;
+	if (cached < request->tokens)
+		work = (request->tokens - cached) / e->rate;
 	if (r->steering)
 		sim_steering_served(r->steering, k);
 	e->free_at = (e->free_at > now ? e->free_at : now) + work;
