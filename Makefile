@@ -241,6 +241,12 @@ bench-events:
 bench-steering: $(OUT)/kvsteer
 	$(Q)tools/bench/steering.py $(OUT)/kvsteer $(or $(TRACES),../shared/traces)
 
+## bench-live: traces as live traffic beside the simulator, 12 minutes (root); traces in TRACES
+bench-live:
+	$(Q)tools/setup.sh build
+	$(Q)$(MAKE) --no-print-directory all
+	$(Q)tools/bench/live.sh $(or $(TRACES),../shared/traces)/mooncake-fast25/*_trace.jsonl
+
 ## style: clang-format and shellcheck, as CI runs them
 style:
 	$(Q)clang-format --dry-run -Werror $$(git ls-files '*.c' '*.h')
