@@ -62,20 +62,11 @@ for b in kvsteerd kvsteer kv-engine kv-replay; do
 	[ -x "$out/$b" ] || die "$out/$b is missing: run make"
 done
 
-# A private /run and bpffs: two demos, or a kvsteer of this host, cannot meet, and nothing is left.
-if [ -z "${KV_DEMO_PRIVATE:-}" ]; then
-	args=(--seconds "$seconds")
-	[ "$mode" = demo ] || args+=("--$mode")
-	export KV_DEMO_PRIVATE=1
-	unshare --mount true || die "cannot make a mount namespace; in a container: give it CAP_SYS_ADMIN"
-	exec unshare --mount --propagation private "$0" "${args[@]}" "$@"
-fi
-unset KV_DEMO_PRIVATE
-mount -t tmpfs -o mode=755 tmpfs /run
-mount -t bpf bpf /sys/fs/bpf
-
 # shellcheck source=tools/netns.sh
 . "$root/tools/netns.sh"
+args=(--seconds "$seconds")
+[ "$mode" = demo ] || args+=("--$mode")
+kv_private "$0" "${args[@]}" "$@"
 
 per_second() { # tokens per second and engine
 	awk -v t=$prompt_tokens -v d="$seconds" -v n=$engines -v o=$overload \
@@ -98,20 +89,6 @@ trap 'exit 143' TERM HUP
 stop() {
 	kill "$@" 2>/dev/null || true
 	wait "$@" 2>/dev/null || true
-}
-
-answers() { # URL, asked from a client
-	kv_in $id-c1 curl -fs -m 1 -o "$work/answer" "$1"
-}
-
-wait_for() { # WHAT LOG URL
-	local n
-	for ((n = 0; n < 100; n++)); do
-		answers "$3" && return
-		sleep 0.05
-	done
-	tail -n 5 "$2" >&2
-	die "$1 does not answer; its log is $2"
 }
 
 # Until all engines' events are followed.
@@ -153,9 +130,9 @@ up() {
 	kv_start $id-gw "$work/kvsteerd.log" "$out/kvsteerd" -c "$work/kvsteer.yaml"
 	gateway_pid=${started[-1]}
 	for ((i = 1; i <= engines; i++)); do
-		wait_for "engine $i" "$work/engines.log" "http://10.72.$i.2:8000/health"
+		kv_wait 10 "engine $i" "$work/engines.log" $id-c1 "http://10.72.$i.2:8000/health"
 	done
-	wait_for kvsteerd "$work/kvsteerd.log" "http://$gateway/health"
+	kv_wait 10 kvsteerd "$work/kvsteerd.log" $id-c1 "http://$gateway/health"
 	[ -z "$events" ] || wait_told
 }
 

