@@ -28,7 +28,7 @@ msg = @printf '  %-8s %s\n' '$(1)' '$(patsubst $(OUT)/%,%,$(2))'
 endif
 
 PKGS     := libbpf libevent libcares libnl-3.0 libnl-route-3.0 libcyaml yaml-0.1 libsystemd yyjson libxxhash
-CPPFLAGS += -Iinclude -Iuser -I$(OUT) -D_GNU_SOURCE -DKVSTEER_VERSION='"$(VERSION)"'
+CPPFLAGS += -Iinclude -Iuser -I$(OUT) -D_GNU_SOURCE
 CFLAGS   += -std=gnu11 $(OPT) -Wall -Wextra -Werror -fPIC $(SANFLAGS)
 LDFLAGS  += $(SANFLAGS)
 ifneq ($(MAKECMDGOALS),setup)
@@ -61,7 +61,7 @@ SKEL     := $(OUT)/kvsteer.skel.h
 BINS     := $(if $(wildcard user/agent/main.c),$(B)/kvsteerd) $(if $(wildcard user/cli/main.c),$(B)/kvsteer) \
 	    $(addprefix $(B)/kv-,$(TOOLS)) $(if $(wildcard tests/impair/main.c),$(B)/kv-impair)
 
-.PHONY: all setup demo test soak test-vllm test-fresh test-kernels test-systemd check coverage bench bench-events bench-steering install uninstall clean help units fuzzers progs style format
+.PHONY: FORCE all setup demo test soak test-vllm test-fresh test-kernels test-systemd check coverage bench bench-events bench-steering install uninstall clean help units fuzzers progs style format
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -94,6 +94,13 @@ $(B)/%.o: %.c | $(if $(wildcard bpf/kvsteer.bpf.c),$(SKEL))
 	$(call msg,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
+
+# Compiled anew when the version is another one, and only then.
+$(B)/user/common/version.o: CPPFLAGS += -DKVSTEER_VERSION='"$(VERSION)"'
+$(B)/user/common/version.o: $(OUT)/version
+$(OUT)/version: FORCE
+	@mkdir -p $(@D)
+	$(Q)echo '$(VERSION)' | cmp -s - $@ || echo '$(VERSION)' >$@
 
 $(B)/libkvsteer.a: $(LIB_O)
 	$(call msg,AR,$@)

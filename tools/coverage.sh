@@ -47,7 +47,7 @@ parsers=(
 )
 units="events_decode events_sequence request hint tenant framing seq prompt hash ladder config metrics"
 
-flags=(-Iinclude -Iuser -I.output -D_GNU_SOURCE -DKVSTEER_VERSION='"coverage"' -std=gnu11 -g -O0
+flags=(-Iinclude -Iuser -I.output -D_GNU_SOURCE -std=gnu11 -g -O0
 	-Wno-string-plus-int -fprofile-instr-generate -fcoverage-mapping)
 pkgs=(libcyaml yaml-0.1 yyjson libxxhash libzmq)
 read -ra cflags < <(pkg-config --cflags "${pkgs[@]}")

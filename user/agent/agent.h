@@ -46,9 +46,6 @@
 #define MS 1000000ull
 #define SCRATCH_SIZE (256u << 10) /* what one read from an upstream can bring */
 
-/* Of the program, as kv_meta has it. */
-extern const char agent_version[32];
-
 struct client;
 struct discovery;
 struct following;

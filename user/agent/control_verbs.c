@@ -12,6 +12,7 @@
 #include "agent/restart.h"
 #include "agent/service.h"
 #include "common/cleanup.h"
+#include "common/version.h"
 
 static const char *call_text(struct call *call, const char *key)
 {
@@ -30,7 +31,7 @@ static int verb_status(struct call *call)
 	ssize_t n;
 
 	yyjson_mut_obj_add_uint(call->doc, call->out, "pid", getpid());
-	yyjson_mut_obj_add_str(call->doc, call->out, "version", KVSTEER_VERSION);
+	yyjson_mut_obj_add_str(call->doc, call->out, "version", kv_version);
 	n = readlink("/proc/self/exe", program, sizeof(program) - 1);
 	program[n > 0 ? n : 0] = 0;
 	if (n > 0)

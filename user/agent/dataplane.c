@@ -19,6 +19,7 @@
 #include "agent/pin.h"
 #include "agent/remover.h"
 #include "common/log.h"
+#include "common/version.h"
 
 /* Kernels before 5.11 charge maps to this limit; later ones ignore it. */
 static void raise_memlock(void)
@@ -278,7 +279,7 @@ int dataplane_write_meta(struct dataplane *dp, __u64 started_ns, __u64 now_ns)
 	};
 	__u32 zero = 0;
 
-	memcpy(meta.version, agent_version, sizeof(meta.version));
+	memcpy(meta.version, kv_version, sizeof(meta.version));
 	return bpf_map_update_elem(dp->meta_fd, &zero, &meta, BPF_ANY);
 }
 

@@ -5,6 +5,7 @@
 #include "agent/follow_private.h"
 #include "common/config_discover.h"
 #include "common/log.h"
+#include "common/version.h"
 
 static size_t view_backends(struct following *f, struct view_backend *out,
 			    char (*addresses)[KV_ADDR_TEXT])
@@ -67,7 +68,7 @@ static struct page on_page(void *arg, const char *path)
 	__u64 counters[KV_CNT_MAX];
 	struct following *f = arg;
 	struct view view = {
-		.version = KVSTEER_VERSION,
+		.version = kv_version,
 		.started = f->started,
 		.now_ns = kv_now_ns(),
 		.draining = f->agent->draining || !f->agent->ready,

@@ -6,6 +6,7 @@
 
 #include "agent/options.h"
 #include "common/log.h"
+#include "common/version.h"
 
 static const char usage[] =
 	"usage: kvsteerd -c FILE\n"
@@ -109,7 +110,7 @@ static int parse(int argc, char **argv, struct options *p)
 			fputs(usage, stdout);
 			return 0;
 		case 'V':
-			puts("kvsteerd " KVSTEER_VERSION);
+			printf("kvsteerd %s\n", kv_version);
 			return 0;
 		default:
 			fputs("kvsteerd: try --help\n", stderr);
