@@ -11,9 +11,6 @@
 #include "completion.h"
 #include "events.h"
 
-#define DEFAULT_TOKENS 16
-#define TOKENS_MAX 1000000
-
 static void prefill_next(struct engine *e);
 
 static double now_s(void)
@@ -288,48 +285,13 @@ static struct answer *answer_new(struct conn *c, int api, const struct ask *ask)
 	return a;
 }
 
-static bool value_after(struct slice body, const char *key, struct slice *ret)
-{
-	const char *at = memmem(body.p, body.n, key, strlen(key)), *end = body.p + body.n;
-
-	if (!at)
-		return false;
-	for (at += strlen(key); at < end && (*at == ' ' || *at == ':'); at++)
-		;
-	*ret = (struct slice){at, end - at};
-	return true;
-}
-
-/* Instant mode reads only the two ends of a body: at 220 KB, JSON would be most of the time. */
-static void ask_instant(struct slice body, struct ask *ask)
-{
-	struct slice ends[2] = {{body.p, body.n < 256 ? body.n : 256}, {body.p, 0}}, v;
-
-	if (body.n > 256)
-		ends[1] = (struct slice){body.p + (body.n > 512 ? body.n - 256 : 256),
-					 body.n > 512 ? 256 : body.n - 256};
-	for (int i = 0; i < 2; i++) {
-		if (value_after(ends[i], "\"stream\"", &v) && v.n && *v.p == 't')
-			ask->stream = true;
-		if (value_after(ends[i], "\"include_usage\"", &v) && v.n && *v.p == 't')
-			ask->usage = true;
-		if (value_after(ends[i], "\"max_tokens\"", &v))
-			for (ask->max_tokens = 0;
-			     v.n && *v.p >= '0' && *v.p <= '9' && ask->max_tokens < TOKENS_MAX;
-			     v.p++, v.n--)
-				ask->max_tokens = ask->max_tokens * 10 + (*v.p - '0');
-	}
-}
-
 static void completion_instant(struct conn *c, int api)
 {
 	struct slice body = c->req.body;
-	struct ask ask = {.max_tokens = DEFAULT_TOKENS};
+	struct ask ask = {0};
 	struct answer *a;
 
-	ask_instant(body, &ask);
-	if (!ask.max_tokens)
-		ask.max_tokens = 1;
+	ask_glance(&ask, body);
 	a = answer_new(c, api, &ask);
 	a->n_prompts = 1;
 	a->seed = XXH3_64bits(body.p, body.n);
@@ -340,47 +302,20 @@ static void completion_instant(struct conn *c, int api)
 	answer_begin(a);
 }
 
-static uint64_t max_tokens(yyjson_val *root)
-{
-	static const char *const names[] = {"max_tokens", "max_completion_tokens",
-					    "max_output_tokens"};
-	yyjson_val *v = yyjson_obj_get(yyjson_obj_get(root, "sampling_params"), "max_new_tokens");
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(*names) && !yyjson_is_uint(v); i++)
-		v = yyjson_obj_get(root, names[i]);
-	return yyjson_is_uint(v) ? yyjson_get_uint(v) : DEFAULT_TOKENS;
-}
-
 void completion_request(struct conn *c, int api)
 {
-	const char *why = "the body is not JSON";
 	struct ask ask = {0};
 	struct answer *a;
-	yyjson_doc *doc;
-	yyjson_val *root;
-	int err;
+	const char *why;
 
 	if (c->engine->opt->instant) {
 		completion_instant(c, api);
 		return;
 	}
-	doc = yyjson_read(c->req.body.p, c->req.body.n, 0);
-	root = yyjson_doc_get_root(doc);
-	err = doc ? prompts_read(root, api, &ask.prompts, &why) : -1;
-	ask.max_tokens = max_tokens(root);
-	if (!err && (!ask.max_tokens || ask.max_tokens > TOKENS_MAX)) {
-		why = "max_tokens is 1 to 1000000";
-		err = -1;
-	}
-	if (err) {
+	if (ask_read(&ask, c->req.body, api, &why)) {
 		conn_error(c, 400, why);
 	} else {
-		ask.model = yyjson_get_str(yyjson_obj_get(root, "model"));
-		ask.salt = yyjson_get_str(yyjson_obj_get(root, "cache_salt"));
-		ask.stream = yyjson_get_bool(yyjson_obj_get(root, "stream"));
-		ask.usage = yyjson_get_bool(
-			yyjson_obj_get(yyjson_obj_get(root, "stream_options"), "include_usage"));
-		c->until_close = yyjson_get_bool(yyjson_obj_get(root, "until_close"));
+		c->until_close = ask.until_close;
 		a = answer_new(c, api, &ask);
 		hash_prompts(a, &ask);
 		a->waiting = true;
@@ -388,127 +323,5 @@ void completion_request(struct conn *c, int api)
 		TAILQ_INSERT_TAIL(&a->engine->queue, a, link);
 		prefill_next(a->engine);
 	}
-	prompts_free(&ask.prompts);
-	yyjson_doc_free(doc);
-}
-
-/* As vocabularies of GPT-2's kind have it: a character for each byte. n: up to 4. */
-static void add_token_text(struct buf *b, const unsigned char *bytes, size_t n)
-{
-	char text[8], *p = text;
-
-	for (size_t i = 0; i < n; i++) {
-		uint32_t c = bytes[i];
-
-		if (c < 0x21)
-			c += 0x100;
-		else if (c >= 0x7f && c < 0xa1)
-			c += 0x121 - 0x7f;
-		else if (c == 0xad)
-			c = 0x143;
-		if (c == '"' || c == '\\')
-			*p++ = '\\';
-		if (c >= 0x80) {
-			*p++ = 0xc0 | c >> 6;
-			c = 0x80 | (c & 0x3f);
-		}
-		*p++ = c;
-	}
-	buf_add(b, text, p - text);
-}
-
-static void add_number(struct buf *b, uint32_t n)
-{
-	char text[10], *p = text + sizeof(text);
-
-	do
-		*--p = '0' + n % 10;
-	while (n /= 10);
-	buf_add(b, p, text + sizeof(text) - p);
-}
-
-static void add_token_texts(struct buf *b, const struct prompt *p, size_t len)
-{
-	const unsigned char *bytes = (const unsigned char *)buf_head(&p->tokens);
-
-	buf_str(b, "],\"token_strs\":[");
-	for (size_t at = 0; at < len; at += 4) {
-		buf_str(b, at ? ",\"" : "\"");
-		add_token_text(b, bytes + at, len - at < 4 ? len - at : 4);
-		buf_str(b, "\"");
-	}
-	buf_str(b, "]}");
-}
-
-static void tokenize(struct conn *c)
-{
-	yyjson_doc *doc = yyjson_read(c->req.body.p, c->req.body.n, 0);
-	yyjson_val *root = yyjson_doc_get_root(doc);
-	int api = yyjson_obj_get(root, "messages") ? API_CHAT : API_COMPLETIONS;
-	const char *why = "the body is not JSON";
-	struct prompts prompts = {0};
-	struct buf b = {0};
-
-	if (!doc || prompts_read(root, api, &prompts, &why)) {
-		conn_error(c, 400, why);
-	} else {
-		struct prompt *p = &prompts.prompt[0];
-		uint32_t n = prompt_tokens(p), zero = 0;
-		size_t len = p->tokens.len;
-
-		buf_add(&p->tokens, &zero, 4ul * n - p->tokens.len);
-		buf_printf(&b, "{\"count\":%u,\"max_model_len\":%u,\"tokens\":[", n,
-			   c->engine->opt->max_model_len);
-		for (uint32_t i = 0; i < n; i++) {
-			uint32_t t;
-
-			memcpy(&t, buf_head(&p->tokens) + 4ul * i, 4);
-			buf_str(&b, i ? "," : "");
-			add_number(&b, t);
-		}
-		if (yyjson_get_bool(yyjson_obj_get(root, "return_token_strs")))
-			add_token_texts(&b, p, len);
-		else
-			buf_str(&b, "],\"token_strs\":null}");
-		conn_answer(c, 200, "application/json", buf_head(&b), b.len);
-	}
-	buf_free(&b);
-	prompts_free(&prompts);
-	yyjson_doc_free(doc);
-}
-
-/* Not for benches: some routers send each prompt here first, where it is there, and would be
- * charged for our JSON. */
-void tokenize_request(struct conn *c)
-{
-	if (c->engine->opt->instant)
-		conn_error(c, 404, "no tokenizer in instant mode");
-	else
-		tokenize(c);
-}
-
-void detokenize_request(struct conn *c)
-{
-	yyjson_doc *doc = yyjson_read(c->req.body.p, c->req.body.n, 0);
-	yyjson_val *tokens = yyjson_obj_get(yyjson_doc_get_root(doc), "tokens"), *t;
-	struct buf text = {0}, b = {0};
-	size_t i, max;
-
-	yyjson_arr_foreach (tokens, i, max, t) {
-		uint32_t v = yyjson_get_uint(t);
-
-		buf_add(&text, &v, sizeof(v));
-	}
-	while (text.len && !buf_head(&text)[text.len - 1])
-		text.len--;
-	buf_str(&b, "{\"prompt\":\"");
-	buf_json(&b, buf_head(&text), text.len);
-	buf_str(&b, "\"}");
-	if (yyjson_is_arr(tokens))
-		conn_answer(c, 200, "application/json", buf_head(&b), b.len);
-	else
-		conn_error(c, 400, "tokens: an array is needed");
-	buf_free(&text);
-	buf_free(&b);
-	yyjson_doc_free(doc);
+	ask_free(&ask);
 }

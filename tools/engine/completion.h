@@ -28,8 +28,15 @@ struct ask {
 	const char *model; /* NULL: not named */
 	const char *salt;  /* cache_salt, NULL: none */
 	uint64_t max_tokens;
-	bool stream, usage;
+	bool stream, usage, until_close;
+	yyjson_doc *doc; /* of the strings */
 };
+
+/* Of zeroed memory; -1 and why. ask_free() in any case. */
+int ask_read(struct ask *ask, struct slice body, int api, const char **ret_why);
+void ask_free(struct ask *ask);
+/* Only the two ends of a body are read: at 220 KB, JSON would be most of the time. */
+void ask_glance(struct ask *ask, struct slice body);
 
 uint32_t prompt_tokens(const struct prompt *p);
 int prompts_read(yyjson_val *root, int api, struct prompts *ret, const char **ret_why);
