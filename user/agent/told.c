@@ -3,8 +3,6 @@
 #include "agent/told_private.h"
 
 #include <errno.h>
-#include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,134 +15,6 @@
 #define LOST (5 * SECOND)   /* without a connection */
 #define SETTLE (2 * SECOND) /* an epoch that somebody else has raised stands so long */
 
-/* ---- sources ------------------------------------------------------------------------- */
-
-static void source_name(const struct told_backend *b, __u32 rank, char name[TOLD_SOURCE_LEN])
-{
-	if (b->way.events.ranks > 1)
-		snprintf(name, TOLD_SOURCE_LEN, "%s/%u", b->name, rank);
-	else
-		snprintf(name, TOLD_SOURCE_LEN, "%s", b->name);
-}
-
-/* Of an engine that is asked, all ranks have one. */
-static void endpoint(const struct told_way *way, __u16 port, __u32 rank,
-		     char text[TOLD_ENDPOINT_LEN])
-{
-	struct kv_addr at = way->address;
-	char address[KV_ADDR_TEXT];
-
-	if (way->events.poll) {
-		snprintf(text, TOLD_ENDPOINT_LEN, "http://%s%s",
-			 kv_addr_format(&at, address, sizeof(address)), way->events.bind);
-		return;
-	}
-	at.port = htons(port + rank);
-	snprintf(text, TOLD_ENDPOINT_LEN, "tcp://%s",
-		 kv_addr_format(&at, address, sizeof(address)));
-}
-
-static int add_source(struct told *t, __u32 id, __u32 rank, const char *model)
-{
-	struct told_backend *b = &t->backends[id];
-	const struct told_way *way = &b->way;
-	char name[TOLD_SOURCE_LEN], from[TOLD_ENDPOINT_LEN], replay[TOLD_ENDPOINT_LEN];
-	bool bind = !way->port && !way->events.poll;
-	char pod[KV_ADDR_TEXT];
-	struct kv_follow_source source = {
-		.name = name,
-		.endpoint = bind ? way->events.bind : from,
-		.bind = bind,
-		.polled = way->events.poll,
-		.pod = bind ? kv_addr_format(&way->address, pod, sizeof(pod)) : NULL,
-		.topic = *way->events.topic ? way->events.topic : NULL,
-		.replay = way->replay_port ? replay : NULL,
-		.first = way->events.first,
-		.engine = {.backend = id,
-			   .rank = rank,
-			   .model = model,
-			   .lora_is_model = !way->events.lora_is_field,
-			   .block = way->events.block},
-	};
-
-	source_name(b, rank, name);
-	endpoint(way, way->port, rank, from);
-	endpoint(way, way->replay_port, rank, replay);
-	return kv_follow_add(t->follow, &source);
-}
-
-/* Once its sources are there. */
-static int poll(struct told *t, struct told_backend *b)
-{
-	char from[TOLD_ENDPOINT_LEN];
-
-	endpoint(&b->way, 0, 0, from);
-	return told_poll_start(t, b, from);
-}
-
-static void remove_sources(struct told *t, struct told_backend *b, __u32 ranks)
-{
-	char name[TOLD_SOURCE_LEN];
-
-	told_poll_stop(b);
-	for (__u32 rank = 0; t->follow && rank < ranks; rank++) {
-		source_name(b, rank, name);
-		kv_follow_remove(t->follow, name);
-	}
-	free(b->counted);
-	b->counted = NULL;
-}
-
-static void on_problem(void *ctx, const char *source, enum kv_problem what, const char *text)
-{
-	(void)ctx, (void)what;
-	if (source)
-		kv_warn("events of %s: %s", source, text);
-	else
-		kv_warn("events: %s", text);
-}
-
-/* Whatever of it there is. */
-static void stop_follower(struct told *t)
-{
-	tokenizer_free(t->tokenizer);
-	kv_follow_free(t->follow);
-	told_sink_close(&t->sink);
-	t->tokenizer = NULL;
-	t->follow = NULL;
-}
-
-/* Started when the first engine is to be followed. */
-static int start_follower(struct told *t)
-{
-	struct kv_follow_limits limits = KV_FOLLOW_LIMITS;
-	__u64 bytes = t->agent->config->limits.events;
-	sigset_t all, before;
-	int err;
-
-	if (t->tokenizer)
-		return 0;
-	/* One part in sixteen is for ties. */
-	limits.index.max_bytes = bytes - bytes / 16;
-	for (int tier = 0; tier < KV_TIERS; tier++)
-		limits.index.weights[tier] = KV_TIERS - tier;
-	err = told_sink_open(&t->sink, &t->agent->dp, bytes / 16);
-	if (err)
-		return err;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	t->follow = kv_follow_new(&limits, &told_sink_ops, on_problem, t);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (t->follow) {
-		kv_follow_on_turn(t->follow, told_sink_turn);
-		t->tokenizer = tokenizer_new(t);
-	}
-	if (t->tokenizer)
-		return 0;
-	stop_follower(t);
-	return -ENOMEM;
-}
-
 /* Tried again in a while. */
 static void fail(struct told *t, __u32 id, __u32 ranks, int err)
 {
@@ -152,7 +22,7 @@ static void fail(struct told *t, __u32 id, __u32 ranks, int err)
 
 	kv_err("backend %s: its events cannot be followed: %s", b->name, strerror(-err));
 	kv_write_once(t->agent->dp.backends[id].told, KV_TOLD_OFF);
-	remove_sources(t, b, ranks);
+	told_sources_remove(t, b, ranks);
 	b->on = false;
 	b->retry_ns = kv_now_ns() + RETRY;
 }
@@ -174,14 +44,14 @@ static void begin(struct told *t, __u32 id)
 	/* What was told before, to another agent, may have gone unheard. */
 	told_sink_void(backend);
 	b->counted = calloc(b->way.events.ranks, sizeof(*b->counted));
-	err = b->counted ? start_follower(t) : -ENOMEM;
+	err = b->counted ? told_follower_start(t) : -ENOMEM;
 	/* Of one that is off nothing is told. */
 	if (!err)
 		kv_write_once(backend->told, KV_TOLD_UNSURE);
 	for (; !err && rank < b->way.events.ranks; rank++)
-		err = add_source(t, id, rank, model);
+		err = told_source_add(t, id, rank, model);
 	if (!err && b->way.events.poll)
-		err = poll(t, b);
+		err = told_poll_begin(t, b);
 	b->on = true;
 	b->lost = false;
 	b->connected_ns = kv_now_ns();
@@ -197,7 +67,7 @@ static void end(struct told *t, __u32 id)
 
 	kv_write_once(backend->told, KV_TOLD_OFF);
 	if (b->on)
-		remove_sources(t, b, b->way.events.ranks);
+		told_sources_remove(t, b, b->way.events.ranks);
 	b->on = false;
 	if (t->tokenizer)
 		tokenize_forget(t->tokenizer, id);
@@ -252,7 +122,7 @@ static int sum(struct told *t, struct told_backend *b, struct kv_follow_stats *r
 	for (__u32 rank = 0; rank < b->way.events.ranks; rank++) {
 		struct kv_follow_stats stats;
 
-		source_name(b, rank, name);
+		told_source_name(b, rank, name);
 		err = kv_follow_stats(t->follow, name, &stats);
 		if (err)
 			return err;
@@ -427,7 +297,7 @@ void told_close(struct agent *agent)
 		told_model_forget(&t->backends[id]);
 		free(t->backends[id].counted);
 	}
-	stop_follower(t);
+	told_follower_stop(t);
 	free(t);
 	agent->telling = NULL;
 }

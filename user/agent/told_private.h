@@ -87,6 +87,17 @@ void told_sink_tie(struct told_sink *s, struct told_ties *ties);
 /* What has been told until now counts as learned. */
 void told_sink_void(struct kv_backend *backend);
 
+/* told_sources.c. The follower is started when the first engine is to be followed. */
+int told_follower_start(struct told *t);
+/* Whatever of it there is. */
+void told_follower_stop(struct told *t);
+void told_source_name(const struct told_backend *b, __u32 rank, char name[TOLD_SOURCE_LEN]);
+int told_source_add(struct told *t, __u32 id, __u32 rank, const char *model);
+/* The first `ranks` of them, and what they have counted. */
+void told_sources_remove(struct told *t, struct told_backend *b, __u32 ranks);
+/* Of an engine that is asked, once its sources are there. */
+int told_poll_begin(struct told *t, struct told_backend *b);
+
 /* told_poll.c: asks that backend's engine for its events, at that endpoint of the follower. */
 int told_poll_start(struct told *t, struct told_backend *b, const char *endpoint);
 void told_poll_stop(struct told_backend *b);
