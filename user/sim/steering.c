@@ -8,7 +8,8 @@
 #include "sim/world.h"
 
 #define EPOCH_NS 1000000000000ull
-#define FIRST_SETS 512u
+#define SETS_MIN 512u
+#define SETS_FIRST 8192u /* at most */
 
 struct told {
 	struct sim_steering *steering;
@@ -22,7 +23,8 @@ struct sim_steering {
 	struct kv_telling telling;
 	struct told told[KV_MAX_BACKENDS];
 	struct sim_ring waiting[KV_MAX_BACKENDS]; /* of struct kv_dispatch */
-	__u64 room; /* prefixes that may have been inserted until the table is looked through */
+	__u32 sets_max;
+	int err; /* of room for what an engine has told */
 	bool is_told;
 	bool learn_rates;
 	struct rate rates[KV_MAX_BACKENDS];
@@ -32,13 +34,13 @@ struct sim_steering {
 
 static bool is_live(const struct steer_world *w, const struct kv_prefix *p, __u64 hash)
 {
-	__u64 holder[KV_HOLDERS];
+	__u64 holder;
 
-	kv_prefix_copy(holder, p, hash);
-	for (int j = 0; j < KV_HOLDERS; j++)
-		if (holder[j] &&
-		    kv_holder_live(holder[j], &w->backends[kv_holder_backend(holder[j])]))
+	for (int j = 0; j < KV_HOLDERS; j++) {
+		holder = kv_prefix_bind(p->holder[j], hash);
+		if (holder && kv_holder_live(holder, &w->backends[kv_holder_backend(holder)]))
 			return true;
+	}
 	return false;
 }
 
@@ -69,32 +71,37 @@ static int grow(struct steer_world *w, __u32 sets)
 	return 0;
 }
 
+/* A place for this prefix, if it is not known: one that is free, or whose entry has no live holder.
+ * To the core that is worth as much as none. */
+static bool has_room(const struct steer_world *w, __u64 hash)
+{
+	struct kv_prefix_set *set = kv_world_prefix_set(hash);
+	__u32 home = kv_prefix_home(hash), way;
+
+	if (!set->hash[home] || kv_prefix_way(set, hash) < KV_WAYS)
+		return true;
+	for (__u32 i = 0; i < KV_WAYS; i++) {
+		way = (home + i) % KV_WAYS;
+		if (set->hash[way] && is_live(w, &set->entry[way], set->hash[way]))
+			continue;
+		set->hash[way] = 0;
+		return true;
+	}
+	return false;
+}
+
 /*
- * Room for n more prefixes. Entries without a live holder go: to the core they are worth as much as
- * none, and the live ones are bounded by what the caches hold. So the table is as large as the
- * fleet wants it, however long the trace. It is used to a quarter, lest a live entry has to go for
- * another one because their set is full.
+ * Lest a live entry has to go for another one because their set is full, the table grows then. The
+ * live ones are bounded by what the caches hold; so the table is as large as the fleet wants it,
+ * however long the trace.
  */
-static int make_room(struct sim_steering *s, __u32 n)
+static int make_room(struct sim_steering *s, __u64 hash)
 {
 	struct steer_world *w = &s->world;
-	__u32 live = 0, sets = w->prefix_sets;
-	int err;
+	int err = 0;
 
-	if (w->counters[KV_CNT_prefix_inserted] + n <= s->room)
-		return 0;
-	for (__u32 i = 0; i < sets * KV_WAYS; i++) {
-		struct kv_prefix_set *set = &w->prefixes[i / KV_WAYS];
-		__u64 *hash = &set->hash[i % KV_WAYS];
-
-		if (*hash && !is_live(w, &set->entry[i % KV_WAYS], *hash))
-			*hash = 0;
-		live += *hash != 0;
-	}
-	while (sets < live + n)
-		sets *= 2;
-	err = sets == w->prefix_sets ? 0 : grow(w, sets);
-	s->room = w->counters[KV_CNT_prefix_inserted] + 2 * sets - live;
+	while (!err && !has_room(w, hash) && w->prefix_sets < s->sets_max)
+		err = grow(w, 2 * w->prefix_sets);
 	return err;
 }
 
@@ -110,6 +117,8 @@ static void on_changed(void *ctx, uint64_t id, bool stored)
 	s->telling.gone = !stored;
 	s->telling.n = 1;
 	s->telling.hash[0] = sim_block_hash(id);
+	if (stored && !s->err)
+		s->err = make_room(s, s->telling.hash[0]);
 	kv_tell(&s->tell, &s->telling);
 }
 
@@ -127,12 +136,19 @@ struct sim_steering *sim_steering_new(enum kv_policy policy, const struct sim_op
 				      struct sim_engine *engines)
 {
 	struct sim_steering *s = calloc(1, sizeof(*s));
+	__u64 blocks = (__u64)options->backends * options->blocks;
+	__u32 sets = SETS_MIN;
 
-	if (!s || world_alloc(&s->world, FIRST_SETS, 16)) {
+	/* About every fourth block is a rung, and a set in four has one then. */
+	while (sets < blocks / 4 && sets < SETS_FIRST)
+		sets *= 2;
+	if (!s || world_alloc(&s->world, sets, 16)) {
 		sim_steering_free(s);
 		return NULL;
 	}
-	s->room = 2 * FIRST_SETS;
+	s->sets_max = sets;
+	while (s->sets_max < blocks)
+		s->sets_max *= 2;
 	world_populate(&s->world, policy, options->backends,
 		       (__u64)options->blocks * options->block_tokens, options->rate);
 	s->is_told = options->told;
@@ -170,8 +186,10 @@ int sim_steering_choose(struct sim_steering *s, double now, const struct sim_req
 	struct kv_dispatch *d;
 
 	enter(s, now);
-	if (make_room(s, KV_MAX_RUNGS + (s->is_told ? request->n_ids : 0)))
-		return -ENOMEM;
+	for (__u32 i = 0; i < request->query.n_rungs && !s->err; i++)
+		s->err = make_room(s, request->query.rungs[i].hash);
+	if (s->err)
+		return s->err;
 	s->st.query = request->query;
 	if (kv_steer_decide(&s->st))
 		return -ENOENT;
@@ -203,6 +221,7 @@ static void prefetch(const struct steer_world *w, const struct kv_query *q)
 			&w->prefixes[kv_prefix_set_of(hash, WORLD_KEY, w->prefix_sets)];
 
 		__builtin_prefetch(set);
+		__builtin_prefetch(&set->touched);
 		__builtin_prefetch(&set->entry[kv_prefix_home(hash)]);
 	}
 }

@@ -10,6 +10,7 @@
 #define KVSTEER_SIM_WORLD_H
 
 #include <errno.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -124,17 +125,28 @@ static inline void world_populate(struct steer_world *w, __u32 policy, __u32 n, 
 	}
 }
 
+#define WORLD_HUGE (2ull << 20) /* a large page */
+
 /* Cleared, and each set in cache lines of its own. NULL: no memory. */
 static inline struct kv_prefix_set *world_prefixes(__u32 sets)
 {
-	size_t len = sets * sizeof(struct kv_prefix_set);
-	void *table = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	size_t len = sets * sizeof(struct kv_prefix_set), slack = len < WORLD_HUGE ? 0 : WORLD_HUGE;
+	char *table =
+		mmap(NULL, len + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	size_t before;
 
 	if (table == MAP_FAILED)
 		return NULL;
+	if (!slack)
+		return (struct kv_prefix_set *)table;
 	/* Look-ups go anywhere: with small pages each would also miss the TLB. */
-	madvise(table, len, MADV_HUGEPAGE);
-	return table;
+	before = -(uintptr_t)table % WORLD_HUGE;
+	if (before)
+		munmap(table, before);
+	if (before < slack)
+		munmap(table + before + len, slack - before);
+	madvise(table + before, len, MADV_HUGEPAGE);
+	return (struct kv_prefix_set *)(table + before);
 }
 
 static inline void world_prefixes_free(struct kv_prefix_set *table, __u32 sets)
