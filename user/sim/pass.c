@@ -7,10 +7,11 @@
 
 #include "common/cleanup.h"
 #include "kvsteer/ladder.h"
+#include "sim/array.h"
 #include "sim/run.h"
 #include "sim/stats.h"
 
-#define CHUNK 256
+#define CHUNK 4096
 
 static int next_of_trace(void *reader, struct trace_line *ret, char *err)
 {
@@ -25,12 +26,14 @@ struct sim_source sim_source_of_trace(struct trace_reader *reader)
 struct chunk {
 	struct sim_request requests[CHUNK];
 	unsigned int n;
+	/* all requests' together */
 	uint64_t *ids;
-	size_t n_ids, room;
+	struct kv_rung *rungs;
+	size_t n_ids, n_rungs, ids_room, rungs_room;
 };
 
-static void fill_query(struct kv_query *q, const struct trace_line *line, const uint64_t *ids,
-		       uint32_t block)
+/* The ladder of its prompt. */
+static uint32_t make_rungs(struct kv_rung *rungs, const struct trace_line *line, uint32_t block)
 {
 	uint32_t depths[KV_MAX_RUNGS], full[KV_MAX_RUNGS], n = 0;
 
@@ -38,38 +41,52 @@ static void fill_query(struct kv_query *q, const struct trace_line *line, const 
 	for (uint32_t i = line->n_boundaries < KV_MAX_RUNGS ? 0 : line->n_boundaries - KV_MAX_RUNGS;
 	     i < line->n_boundaries; i++)
 		full[n++] = line->boundaries[i] / block;
-	memset(q, 0, offsetof(struct kv_query, rungs));
-	q->total = line->input_tokens;
-	q->exclude = KV_NONE;
-	q->n_rungs = kv_ladder(line->n_ids, full, n, depths);
-	for (uint32_t i = 0; i < q->n_rungs; i++)
-		q->rungs[i] = (struct kv_rung){
-			.hash = sim_block_hash(ids[depths[i] - 1]),
+	n = kv_ladder(line->n_ids, full, n, depths);
+	for (uint32_t i = 0; i < n; i++)
+		rungs[i] = (struct kv_rung){
+			.hash = sim_block_hash(line->ids[depths[i] - 1]),
 			.depth = depths[i] * block,
 		};
+	return n;
 }
 
-static int add(struct chunk *c, const struct trace_line *line, double at_s)
+static int add(struct chunk *c, const struct trace_line *line, double at_s, uint32_t block)
 {
 	struct sim_request *r = &c->requests[c->n];
 
-	if (c->n_ids + line->n_ids > c->room) {
-		size_t room = 2 * (c->n_ids + line->n_ids);
-		uint64_t *grown = reallocarray(c->ids, room, sizeof(*grown));
-
-		if (!grown)
-			return -ENOMEM;
-		c->ids = grown;
-		c->room = room;
-	}
+	if (sim_array_room((void **)&c->ids, &c->ids_room, c->n_ids + line->n_ids,
+			   sizeof(*c->ids)) ||
+	    sim_array_room((void **)&c->rungs, &c->rungs_room, c->n_rungs + KV_MAX_RUNGS,
+			   sizeof(*c->rungs)))
+		return -ENOMEM;
 	if (line->n_ids)
 		memcpy(c->ids + c->n_ids, line->ids, line->n_ids * sizeof(*c->ids));
-	r->at_s = at_s;
-	r->tokens = line->input_tokens;
-	r->n_ids = line->n_ids;
-	c->n_ids += line->n_ids;
+	*r = (struct sim_request){
+		.at_s = at_s,
+		.tokens = line->input_tokens,
+		.n_ids = line->n_ids,
+		.n_rungs = make_rungs(c->rungs + c->n_rungs, line, block),
+	};
+	c->n_ids += r->n_ids;
+	c->n_rungs += r->n_rungs;
 	c->n++;
 	return 0;
+}
+
+/* The arrays move while they grow: where each request's part is, at the end. */
+static void place(struct chunk *c)
+{
+	const struct kv_rung *rungs = c->rungs;
+	const uint64_t *ids = c->ids;
+
+	for (unsigned int i = 0; i < c->n; i++) {
+		struct sim_request *r = &c->requests[i];
+
+		r->ids = ids;
+		r->rungs = rungs;
+		ids += r->n_ids;
+		rungs += r->n_rungs;
+	}
 }
 
 /* The next CHUNK requests, or as many as are left: 0 with n = 0 at the end. */
@@ -77,26 +94,21 @@ static int read_chunk(const struct sim_source *source, uint32_t block, double *f
 		      struct sim_distinct *seen, struct chunk *c, char *err)
 {
 	struct trace_line line;
-	size_t at = 0;
 	int rc = 1;
 
-	c->n = c->n_ids = 0;
+	c->n = c->n_ids = c->n_rungs = 0;
 	while (c->n < CHUNK && (rc = source->next(source->ctx, &line, err)) > 0) {
 		if (*first < 0)
 			*first = line.at_s;
-		rc = add(c, &line, line.at_s - *first);
+		rc = add(c, &line, line.at_s - *first, block);
 		for (uint32_t i = 0; i < line.n_ids && !rc; i++)
 			rc = sim_distinct_add(seen, sim_block_hash(line.ids[i]));
 		if (rc) {
 			snprintf(err, TRACE_ERROR_LEN, "out of memory");
 			return rc;
 		}
-		fill_query(&c->requests[c->n - 1].query, &line, line.ids, block);
 	}
-	for (unsigned int i = 0; i < c->n; i++) {
-		c->requests[i].ids = c->ids + at;
-		at += c->requests[i].n_ids;
-	}
+	place(c);
 	return rc < 0 ? rc : 0;
 }
 
@@ -127,7 +139,9 @@ int sim_pass(const struct sim_source *source, const struct sim_options *options,
 			results[i].hit_ceiling = 1 - sim_distinct_count(&seen) / blocks;
 	}
 	sim_distinct_free(&seen);
-	if (c)
+	if (c) {
 		free(c->ids);
+		free(c->rungs);
+	}
 	return rc;
 }

@@ -33,9 +33,9 @@ struct sim_options {
 struct sim_request {
 	double at_s; /* since the first */
 	uint32_t tokens;
-	uint32_t n_ids;
+	uint32_t n_ids, n_rungs;
 	const uint64_t *ids;
-	struct kv_query query;
+	const struct kv_rung *rungs;
 };
 
 /* An id names a block and all before it, so it is that chain's hash but for its distribution. */

@@ -151,6 +151,7 @@ struct sim_steering *sim_steering_new(enum kv_policy policy, const struct sim_op
 		s->sets_max *= 2;
 	world_populate(&s->world, policy, options->backends,
 		       (__u64)options->blocks * options->block_tokens, options->rate);
+	s->st.query.exclude = KV_NONE;
 	s->is_told = options->told;
 	s->learn_rates = options->learn_rates;
 	for (__u32 k = 0; k < options->backends; k++)
@@ -183,14 +184,17 @@ int sim_steering_choose(struct sim_steering *s, double now, const struct sim_req
 			struct sim_choice *ret)
 {
 	const struct kv_choice *c = &s->st.choice;
+	struct kv_query *q = &s->st.query;
 	struct kv_dispatch *d;
 
 	enter(s, now);
-	for (__u32 i = 0; i < request->query.n_rungs && !s->err; i++)
-		s->err = make_room(s, request->query.rungs[i].hash);
+	for (__u32 i = 0; i < request->n_rungs && !s->err; i++)
+		s->err = make_room(s, request->rungs[i].hash);
 	if (s->err)
 		return s->err;
-	s->st.query = request->query;
+	q->total = request->tokens;
+	q->n_rungs = request->n_rungs;
+	memcpy(q->rungs, request->rungs, request->n_rungs * sizeof(*q->rungs));
 	if (kv_steer_decide(&s->st))
 		return -ENOENT;
 	d = sim_ring_push(&s->waiting[c->backend], sizeof(*d));
@@ -213,10 +217,10 @@ void sim_steering_served(struct sim_steering *s, uint32_t backend)
 }
 
 /* Look-ups of one prompt's rungs wait for memory together, not one after the other. */
-static void prefetch(const struct steer_world *w, const struct kv_query *q)
+static void prefetch(const struct steer_world *w, const struct kv_rung *rungs, __u32 n)
 {
-	for (__u32 i = 0; i < q->n_rungs; i++) {
-		__u64 hash = q->rungs[i].hash;
+	for (__u32 i = 0; i < n; i++) {
+		__u64 hash = rungs[i].hash;
 		const struct kv_prefix_set *set =
 			&w->prefixes[kv_prefix_set_of(hash, WORLD_KEY, w->prefix_sets)];
 
@@ -232,7 +236,7 @@ void sim_steering_answered(struct sim_steering *s, uint32_t backend, double now)
 	struct kv_dispatch *d = sim_ring_head(waiting, sizeof(*d));
 
 	enter(s, now);
-	prefetch(&s->world, &d->query);
+	prefetch(&s->world, d->query.rungs, d->query.n_rungs);
 	kv_dispatch_timed(d);
 	kv_dispatch_answered(d);
 	kv_dispatch_finished(d);
@@ -279,5 +283,5 @@ void sim_steering_agent(struct sim_steering *s)
 
 void sim_steering_prefetch(struct sim_steering *s, const struct sim_request *request)
 {
-	prefetch(&s->world, &request->query);
+	prefetch(&s->world, request->rungs, request->n_rungs);
 }

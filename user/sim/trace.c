@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "sim/array.h"
 #include "sim/trace_csv.h"
 #include "sim/trace_private.h"
 
@@ -21,20 +22,6 @@ int trace_wrong(const struct trace_reader *r, char *err, const char *format, ...
 		vsnprintf(err + n, TRACE_ERROR_LEN - n, format, args);
 	va_end(args);
 	return -EINVAL;
-}
-
-int trace_make_room(void **array, size_t *room, size_t n, size_t size)
-{
-	void *grown;
-
-	if (n <= *room)
-		return 0;
-	grown = reallocarray(*array, 2 * n, size);
-	if (!grown)
-		return -ENOMEM;
-	*array = grown;
-	*room = 2 * n;
-	return 0;
 }
 
 /* The beginning of a line, fit for a message. */
@@ -60,7 +47,7 @@ static int read_csv(struct trace_reader *r, struct trace_line *ret, char *err)
 				   ", with 1 to %u context tokens",
 				   found(r, text), TRACE_TOKENS_MAX);
 	n = (ret->input_tokens + (uint64_t)r->block - 1) / r->block;
-	if (trace_make_room((void **)&r->ids, &r->ids_room, n, sizeof(*r->ids)))
+	if (sim_array_room((void **)&r->ids, &r->ids_room, n, sizeof(*r->ids)))
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++)
 		r->ids[i] = r->fresh++;

@@ -4,6 +4,7 @@
 #include <yyjson.h>
 
 #include "common/cleanup.h"
+#include "sim/array.h"
 #include "sim/trace_private.h"
 
 static int read_length(struct trace_reader *r, yyjson_val *root, const char *key, uint64_t least,
@@ -49,7 +50,7 @@ static int read_ids(struct trace_reader *r, yyjson_val *root, struct trace_line 
 			"%zu hash_ids for %u tokens: expected %llu, as blocks have %u tokens "
 			"(--block)",
 			n, ret->input_tokens, (unsigned long long)want, r->block);
-	if (trace_make_room((void **)&r->ids, &r->ids_room, n, sizeof(*r->ids)))
+	if (sim_array_room((void **)&r->ids, &r->ids_room, n, sizeof(*r->ids)))
 		return -ENOMEM;
 	yyjson_arr_foreach (ids, i, max, id) {
 		if (!yyjson_is_uint(id))
@@ -70,8 +71,7 @@ static int read_boundaries(struct trace_reader *r, yyjson_val *root, struct trac
 
 	if (list && !yyjson_is_arr(list))
 		return trace_wrong(r, err, "\"boundaries\" is no array: expected depths in tokens");
-	if (trace_make_room((void **)&r->boundaries, &r->boundaries_room, n,
-			    sizeof(*r->boundaries)))
+	if (sim_array_room((void **)&r->boundaries, &r->boundaries_room, n, sizeof(*r->boundaries)))
 		return -ENOMEM;
 	yyjson_arr_foreach (list, i, max, v) {
 		if (!yyjson_is_uint(v) || yyjson_get_uint(v) < last ||

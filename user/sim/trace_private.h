@@ -41,7 +41,6 @@ struct trace_reader {
 /* What is wrong with the line, into err: -EINVAL. */
 int trace_wrong(const struct trace_reader *r, char *err, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
-int trace_make_room(void **array, size_t *room, size_t n, size_t size);
 
 /* The line, of len bytes, as a request: 0, or -errno and err. */
 int trace_json_line(struct trace_reader *r, size_t len, struct trace_line *ret, char *err);
