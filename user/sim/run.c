@@ -10,6 +10,7 @@
 #include "sim/steering.h"
 
 #define SLICES_MAX 100000
+#define PREFETCH 4 /* requests ahead */
 
 struct sim_run {
 	const struct sim_policy *policy;
@@ -266,8 +267,8 @@ int sim_run_requests(struct sim_run *r, const struct sim_request *requests, unsi
 	int err = 0;
 
 	for (unsigned int i = 0; i < n && !err; i++) {
-		if (r->steering && i + 1 < n)
-			sim_steering_prefetch(r->steering, &requests[i + 1]);
+		if (r->steering && i + PREFETCH < n)
+			sim_steering_prefetch(r->steering, &requests[i + PREFETCH]);
 		err = run_one(r, &requests[i]);
 	}
 	r->cpu_s += cpu_now() - start;
