@@ -17,6 +17,8 @@ $(B)/tests/%.o: OPT := -O0 -g1
 else
 B        := $(OUT)
 OPT      := -O2 -g
+# A simulation is nothing but computing.
+$(B)/user/sim/%.o: OPT := -O3 -g
 endif
 
 ifeq ($(V),1)

@@ -65,7 +65,7 @@ static __always_inline __u64 kv_top_bit(__u64 x)
 #define kv_same(a, b) ((__u64)((a) == (b)))
 #define kv_below(a, b) ((__u64)((a) < (b)))
 
-static inline long kv_loop(__u32 n, long (*step)(__u32 i, void *ctx), void *ctx)
+static __always_inline long kv_loop(__u32 n, long (*step)(__u32 i, void *ctx), void *ctx)
 {
 	for (__u32 i = 0; i < n; i++)
 		if (step(i, ctx))
@@ -91,7 +91,7 @@ KV_INLINE __u32 kv_index(__u32 i, __u32 size)
 #ifdef __clang__
 #define KV_UNROLL _Pragma("clang loop unroll(full)")
 #else
-#define KV_UNROLL
+#define KV_UNROLL _Pragma("GCC unroll 8")
 #endif
 
 #define kv_read_once(x) (*(volatile typeof(x) *)&(x))

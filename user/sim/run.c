@@ -10,7 +10,7 @@
 #include "sim/steering.h"
 
 #define SLICES_MAX 100000
-#define PREFETCH 4 /* requests ahead */
+#define PREFETCH 2 /* requests ahead */
 
 struct sim_run {
 	const struct sim_policy *policy;

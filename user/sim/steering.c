@@ -105,6 +105,19 @@ static int make_room(struct sim_steering *s, __u64 hash)
 	return err;
 }
 
+/* For what a request will teach: its rungs that are not known, and those that were not looked for,
+ * the shallowest. */
+static int make_room_for(struct sim_steering *s, const struct kv_steer *st)
+{
+	__u32 unlooked = st->query.n_rungs - st->looked;
+	__u64 todo = st->absent | ((1ull << unlooked) - 1);
+	int err = 0;
+
+	for (; todo && !err; todo &= todo - 1)
+		err = make_room(s, st->query.rungs[__builtin_ctzll(todo)].hash);
+	return err;
+}
+
 /* ---- engines that tell ---------------------------------------------------------------- */
 
 static void on_changed(void *ctx, uint64_t id, bool stored)
@@ -187,18 +200,16 @@ int sim_steering_choose(struct sim_steering *s, double now, const struct sim_req
 	struct kv_query *q = &s->st.query;
 	struct kv_dispatch *d;
 
-	enter(s, now);
-	for (__u32 i = 0; i < request->n_rungs && !s->err; i++)
-		s->err = make_room(s, request->rungs[i].hash);
 	if (s->err)
 		return s->err;
+	enter(s, now);
 	q->total = request->tokens;
 	q->n_rungs = request->n_rungs;
 	memcpy(q->rungs, request->rungs, request->n_rungs * sizeof(*q->rungs));
 	if (kv_steer_decide(&s->st))
 		return -ENOENT;
 	d = sim_ring_push(&s->waiting[c->backend], sizeof(*d));
-	if (!d)
+	if (!d || make_room_for(s, &s->st))
 		return -ENOMEM;
 	kv_steer_commit(&s->st, d);
 	ret->backend = c->backend;
@@ -224,6 +235,7 @@ static void prefetch(const struct steer_world *w, const struct kv_rung *rungs, _
 		const struct kv_prefix_set *set =
 			&w->prefixes[kv_prefix_set_of(hash, WORLD_KEY, w->prefix_sets)];
 
+		asm volatile(""); /* else gcc 12 takes it for a function that does nothing */
 		__builtin_prefetch(set);
 		__builtin_prefetch(&set->touched);
 		__builtin_prefetch(&set->entry[kv_prefix_home(hash)]);
@@ -236,11 +248,13 @@ void sim_steering_answered(struct sim_steering *s, uint32_t backend, double now)
 	struct kv_dispatch *d = sim_ring_head(waiting, sizeof(*d));
 
 	enter(s, now);
-	prefetch(&s->world, d->query.rungs, d->query.n_rungs);
 	kv_dispatch_timed(d);
 	kv_dispatch_answered(d);
 	kv_dispatch_finished(d);
-	waiting->head++;
+	if (++waiting->head == waiting->tail)
+		return;
+	d = sim_ring_head(waiting, sizeof(*d));
+	prefetch(&s->world, d->query.rungs, d->query.n_rungs);
 }
 
 void sim_steering_second(struct sim_steering *s, double now)
