@@ -5,6 +5,8 @@
 
 #include "flow.h"
 
+#define POST_HEAD "POST /v1/completions HTTP/1.1\r\nHost: a\r\n"
+#define HINT "KV-Prefix: 1;300,100:0000000000000abc,200:0000000000000def\r\n"
 #define GET "GET /v1/models HTTP/1.1\r\nHost: a\r\n\r\n"
 #define ANSWER "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
 #define LEN(text) ((__u32)sizeof(text) - 1)

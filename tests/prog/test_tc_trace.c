@@ -3,7 +3,6 @@
 #include "common/clock.h"
 #include "talk.h"
 
-#define HINT "KV-Prefix: 1;300,100:0000000000000abc,200:0000000000000def\r\n"
 #define POST "POST /v1/completions HTTP/1.1\r\nHost: a\r\n" HINT "Content-Length: 4\r\n\r\nbody"
 #define SECOND 1000000000ull
 #define FIRST 1000 /* number */
