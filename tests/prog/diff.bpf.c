@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * include/kvsteer as BPF: parsers and framing over a packet, TCP options and steering over map
- * memory, for test_diff.c to compare with the host's build of the same source.
+ * memory, for tests/prog/test_diff_*.c to compare with the host's build of the same source.
  */
 #include <kvsteer/counters.h>
 #include <kvsteer/framing.h>
