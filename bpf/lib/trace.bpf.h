@@ -51,16 +51,18 @@ struct kv_trace_walk {
 	struct kv_trace *t;
 };
 
-KV_INLINE void kv_trace_list(struct kv_trace *t, __u32 id, __u32 matched, __u64 wait, __u64 cost,
-			     __u64 requests)
+KV_INLINE void kv_trace_list(struct kv_trace *t, const struct kv_steer *st, __u32 id,
+			     const struct kv_backend *backend, __u64 wait, __u64 cost)
 {
 	struct kv_trace_backend *b = &t->backends[kv_index(t->listed, KV_TRACE_BACKENDS)];
+	__u64 requests = kv_requests(backend);
 
-	b->matched = matched;
+	b->matched = st->match[kv_index(id, KV_MAX_BACKENDS)];
 	b->wait = kv_saturate(wait);
 	b->cost = kv_saturate(cost);
 	b->requests = requests > 0xffff ? 0xffff : requests;
 	b->backend = id;
+	b->doubted = !kv_counts(st, backend);
 	t->listed++;
 }
 
@@ -76,7 +78,7 @@ static long kv_trace_step(__u32 i, void *ctx)
 
 	if (!b)
 		return 0;
-	match = st->match[kv_index(id, KV_MAX_BACKENDS)];
+	match = kv_matched(st, id, b);
 	wait = kv_wait(b, st->now);
 	if (t->flags & KV_TRACE_BY_COST) {
 		cost = kv_cost(st, b, wait, match);
@@ -90,23 +92,22 @@ static long kv_trace_step(__u32 i, void *ctx)
 		t->deepest = id;
 	if (st->n <= KV_TRACE_BACKENDS || id == st->choice.backend ||
 	    (holds && t->listed < KV_TRACE_HOLDERS))
-		kv_trace_list(t, id, match, wait, cost, kv_requests(b));
+		kv_trace_list(t, st, id, b, wait, cost);
 	return 0;
 }
 
 /* The second choice of a large fleet, unless it stands there as a holder. */
 KV_INLINE void kv_trace_second(struct kv_steer *st, struct kv_trace *t)
 {
-	__u32 id = t->second, match;
+	__u32 id = t->second;
 	struct kv_backend *b = id == KV_TRACE_NOBODY ? NULL : kv_world_backend(id);
 
 	if (!b || st->n <= KV_TRACE_BACKENDS || t->listed >= KV_TRACE_BACKENDS)
 		return;
-	match = st->match[kv_index(id, KV_MAX_BACKENDS)];
 	for (__u32 i = 0; i < KV_TRACE_BACKENDS; i++)
 		if (i < t->listed && t->backends[i].backend == id)
 			return;
-	kv_trace_list(t, id, match, kv_wait(b, st->now), st->cost, kv_requests(b));
+	kv_trace_list(t, st, id, b, kv_wait(b, st->now), st->cost);
 }
 
 static __noinline int kv_trace_choice(struct kv_steer *st, struct kv_trace *t)

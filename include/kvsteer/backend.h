@@ -20,6 +20,14 @@ enum kv_policy {
 	KV_POLICY_MAX,
 };
 
+/* Whether what backends are believed to hold counts. */
+enum kv_affinity {
+	KV_AFFINITY_AUTO, /* unless it has been measured not to be worth it: kv_backend.doubted */
+	KV_AFFINITY_FULL,
+	KV_AFFINITY_OFF,
+	KV_AFFINITY_MAX,
+};
+
 #define KV_SERVICE_UP 1u
 #define KV_SERVICE_DRAINING 2u /* no new lends: every request goes to the agent */
 #define KV_SERVICE_MODELS 4u   /* its engines' models differ: who serves which, the agent knows */
@@ -82,6 +90,8 @@ struct kv_service {
 	__u64 body_limit;
 	__u32 turn; /* round-robin position */
 	__u32 n_listen;
+	__u32 affinity; /* enum kv_affinity */
+	__u32 zero;
 	struct kv_listen listen[8];
 	/* fleet utilisation: uncached tokens dispatched, decaying with 30 s (steer.h) */
 	__u64 used_tokens;
@@ -156,12 +166,20 @@ struct kv_backend {
 	 * its queue */
 	__u64 foreign_requests;
 	__u64 foreign_tokens;
+	/* Of the last tokens that were predicted to be in its cache, and were looked for, so many
+	 * were there: the agent's figures, 0 and 0 if nothing has been measured. */
+	__u64 worth_predicted;
+	__u64 worth_found;
+	__u32 doubted; /* too few: what it is believed to hold does not count */
+	__u32 zero;
 	__u32 limit;  /* requests at a time, 0: none */
 	__u32 weight; /* gets so many of 1024 of the requests that it would get; 0: all */
 	/* sums, only rising */
 	__u64 requests;
 	__u64 prompt_tokens;
-	__u64 matched_tokens;
+	__u64 matched_tokens;	/* counted on to be cached, at dispatch */
+	__u64 predicted_tokens; /* believed to be cached, whether that counted or not, of answered
+				 * requests */
 	__u64 failures;
 	/* engines' events (tell.h) */
 	__u64 told_from;   /* what was told before the clock stood there counts as learned */
@@ -180,5 +198,13 @@ struct kv_backend {
 	/* one bit per idle upstream; claimed by an atomic and-not */
 	__u64 idle[KV_POOL_WORDS];
 };
+
+/* Does what it is believed to hold count? affinity: its service's. */
+KV_INLINE bool kv_affinity_counts(__u32 affinity, const struct kv_backend *b)
+{
+	if (affinity == KV_AFFINITY_AUTO)
+		return !kv_read_once(b->doubted);
+	return affinity == KV_AFFINITY_FULL;
+}
 
 #endif /* KVSTEER_BACKEND_H */

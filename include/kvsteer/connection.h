@@ -33,7 +33,10 @@ struct kv_dispatch {
 	__u32 backend;
 	__u32 unconfirmed; /* 1: the rungs are still tentative */
 	__u64 at_ns;
-	__u64 trace; /* number of its record, 0: none */
+	__u64 trace;	/* number of its record, 0: none */
+	__u32 believed; /* tokens believed cached at its backend: to be compared with what it finds
+			 */
+	__u32 zero;
 	struct kv_query query;
 };
 

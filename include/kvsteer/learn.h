@@ -60,10 +60,10 @@ KV_INLINE void kv_enter_session(struct kv_steer *st)
 	struct kv_session *s = NULL;
 
 	st->entered = st->need;
-	if (st->query.session && st->choice.matched)
+	if (st->query.session && st->choice.believed)
 		s = kv_world_session(st->query.session);
 	if (s && kv_holder_backend(s->holder) == st->choice.backend && !kv_enters(st, s->holder))
-		st->entered = st->choice.own;
+		st->entered = kv_left(st->need, st->choice.believed);
 }
 
 /* ---- holders ------------------------------------------------------------------------- */
@@ -234,6 +234,7 @@ KV_ENTRY void kv_steer_commit(struct kv_steer *st, struct kv_dispatch *d)
 	d->charged_request = 0;
 	d->unconfirmed = 0;
 	d->at_ns = st->now;
+	d->believed = st->choice.believed;
 	d->query = st->query;
 	if (!b || !svc)
 		return;

@@ -91,6 +91,18 @@ KV_INLINE __u32 kv_worth(struct kv_steer *st, __u64 holder, const struct kv_back
 	return (__u64)tokens * st->tier_weight[kv_index(tier, KV_TIER_COUNT)] / KV_TIER_WHOLE;
 }
 
+/* Does what a backend is believed to hold count? */
+KV_INLINE bool kv_counts(const struct kv_steer *st, const struct kv_backend *b)
+{
+	return kv_affinity_counts(st->affinity, b);
+}
+
+/* … and how many tokens of it. */
+KV_INLINE __u32 kv_matched(const struct kv_steer *st, __u32 id, const struct kv_backend *b)
+{
+	return kv_counts(st, b) ? st->match[kv_index(id, KV_MAX_BACKENDS)] : 0;
+}
+
 /* In a fleet too large to scan, holders become candidates by being found. */
 KV_INLINE void kv_match_note(struct kv_steer *st, __u64 holder, __u32 tokens)
 {
@@ -115,7 +127,7 @@ KV_INLINE void kv_match_note(struct kv_steer *st, __u64 holder, __u32 tokens)
 	if (!st->match[id])
 		st->matched++;
 	st->match[id] = tokens;
-	if (tokens > st->choice.best)
+	if (tokens > st->choice.best && kv_counts(st, b))
 		st->choice.best = tokens;
 }
 

@@ -20,6 +20,18 @@ KV_INLINE bool kv_near(const struct kv_steer *st, __u32 match)
 	return match && (__u64)match * 100 >= (__u64)st->need * KV_STICKY_KEEP;
 }
 
+/* Of equal costs the least. The cache that has taken in least is the one with room for a new
+ * conversation. But a belief that does not count is put to the test where that costs nothing: so it
+ * is seen when it has become worth something again. */
+KV_INLINE __u64 kv_tie(const struct kv_steer *st, __u32 id, const struct kv_backend *b)
+{
+	__u32 believed = st->match[kv_index(id, KV_MAX_BACKENDS)];
+
+	if (believed && st->affinity == KV_AFFINITY_AUTO && !kv_counts(st, b))
+		return kv_left(st->need, believed);
+	return b->clock + (1ull << 32); /* more than is left of any prompt */
+}
+
 static long kv_score_step(__u32 i, void *ctx)
 {
 	struct kv_steer *st = kv_steer_of(ctx);
@@ -30,14 +42,13 @@ static long kv_score_step(__u32 i, void *ctx)
 
 	if (!b)
 		return 0;
-	match = st->match[kv_index(id, KV_MAX_BACKENDS)];
+	match = kv_matched(st, id, b);
 	wait = kv_wait(b, st->now);
 	cost = kv_cost(st, b, wait, match);
-	/* The cache that has taken in least is the one with room for a new conversation. least: the
-	 * fewest requests, then whose queue has not moved for longest, so that equals take turns.
-	 */
-	tie = b->clock;
+	tie = kv_tie(st, id, b);
 	since = 0;
+	/* The fewest requests, then whose queue has not moved for longest, so that equals take
+	 * turns. */
 	if (st->policy == KV_POLICY_LEAST) {
 		tie = kv_requests(b);
 		since = kv_read_once(b->head_ns);
@@ -243,6 +254,7 @@ KV_ENTRY int kv_steer_decide(struct kv_steer *st)
 		return -ENOENT;
 	st->policy = svc->policy;
 	st->floor = svc->floor;
+	st->affinity = svc->affinity;
 	__builtin_memcpy(st->tier_weight, svc->events.weight, sizeof(st->tier_weight));
 	st->listed = svc->n_backends;
 	st->scan = st->listed <= KV_SCAN_MAX || st->policy == KV_POLICY_HASH ||
@@ -276,7 +288,8 @@ KV_ENTRY int kv_steer_decide(struct kv_steer *st)
 	if (!b)
 		return -ENOENT;
 	st->choice.backend = st->pick;
-	st->choice.matched = st->match[kv_index(st->pick, KV_MAX_BACKENDS)];
+	st->choice.matched = kv_matched(st, st->pick, b);
+	st->choice.believed = st->match[kv_index(st->pick, KV_MAX_BACKENDS)];
 	st->choice.own = kv_left(st->need, st->choice.matched);
 	st->choice.wait = kv_saturate(kv_wait(b, st->now));
 	return 0;

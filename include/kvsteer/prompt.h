@@ -25,13 +25,13 @@ struct kv_query {
 /* How it was decided. */
 struct kv_choice {
 	__u32 backend;	/* KV_NONE: no backend takes requests */
-	__u32 matched;	/* tokens believed cached there */
+	__u32 matched;	/* tokens counted on to be cached there */
 	__u32 best;	/* tokens of the longest match anywhere */
 	__u32 own;	/* tokens of prefill this request costs there */
 	__u32 wait;	/* tokens queued there before it */
 	__u32 price;	/* p of the price policy, in 1/1024 */
 	__u32 intended; /* backend to be learned as home: the choice, unless diverted */
-	__u32 zero;
+	__u32 believed; /* tokens believed cached there, whether that counts or not */
 };
 
 /* A holder is one word, so that it changes in one atomic step:

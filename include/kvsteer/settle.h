@@ -64,6 +64,9 @@ KV_INLINE void kv_settle(struct kv_dispatch *d, bool confirm)
 		kv_queue_remove(b, kv_world_ns(), tokens);
 	if (!kv_atomic_xchg(&d->unconfirmed, 0))
 		return;
+	/* Only now: until it is answered its engine may not have looked for it yet. */
+	if (confirm && d->believed)
+		kv_atomic_add(&b->predicted_tokens, d->believed);
 	kv_loop(d->query.n_rungs, confirm ? kv_confirm_step : kv_unlearn_step, &d);
 	s = d->query.session ? kv_world_session(d->query.session) : NULL;
 	if (s)

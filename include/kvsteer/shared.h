@@ -14,7 +14,7 @@
 #include "framing.h"
 #include "trace.h"
 
-#define KV_SCHEMA 7
+#define KV_SCHEMA 8
 #define KV_MAGIC 0x6b767374 /* "kvst" */
 
 #define KV_MAX_SERVICES 16

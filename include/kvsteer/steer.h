@@ -77,6 +77,7 @@ struct kv_steer {
 	__u32 need; /* tokens of the prompt, reckoned from the body where not told */
 	__u32 policy;
 	__u32 floor;
+	__u32 affinity;
 	__u32 listed;  /* backends of the service, whatever their state */
 	__u32 scan;    /* all that take requests are candidates; else holders and a sample */
 	__u32 n;       /* candidates */
@@ -116,7 +117,7 @@ struct kv_steer {
 			*/
 	__u16 tier_weight[KV_TIER_COUNT];  /* the service's */
 	__u64 known[KV_MAX_BACKENDS / 64]; /* one bit per candidate */
-	__u32 match[KV_MAX_BACKENDS];	   /* tokens held, by backend; valid where known */
+	__u32 match[KV_MAX_BACKENDS];	   /* tokens believed held; valid where known */
 	__u16 candidate[KV_MAX_BACKENDS];
 };
 

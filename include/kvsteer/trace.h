@@ -54,7 +54,8 @@ struct kv_trace_backend {
 	__u32 wait;    /* tokens queued there */
 	__u32 cost;    /* ms / 1024, if the policy goes by that */
 	__u16 requests;
-	__u16 backend;
+	__u8 backend;
+	__u8 doubted; /* what is believed there did not count */
 };
 
 struct kv_trace {
@@ -74,7 +75,7 @@ struct kv_trace {
 	__u8 looked;   /* of them, looked up */
 	__u32 total;   /* prompt tokens, reckoned from the body where not told */
 	__u32 best;    /* tokens of the longest match anywhere */
-	__u32 matched; /* of the choice */
+	__u32 matched; /* of the choice, that count */
 	__u32 own;     /* tokens of prefill this request costs there */
 	__u32 wait;    /* tokens queued there before it */
 	__u32 price;   /* p of the price policy, in 1/1024 */

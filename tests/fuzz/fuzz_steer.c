@@ -104,7 +104,7 @@ static void change_fleet(struct input *in)
 {
 	struct kv_backend *b = &world.backends[byte(in)];
 
-	switch (byte(in) % 5) {
+	switch (byte(in) % 6) {
 	case 0:
 		b->state = byte(in) % 4;
 		break;
@@ -119,6 +119,9 @@ static void change_fleet(struct input *in)
 		break;
 	case 4:
 		b->rate = number(in);
+		break;
+	case 5:
+		b->doubted = byte(in) & 1;
 		break;
 	}
 }

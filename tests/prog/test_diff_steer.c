@@ -102,6 +102,7 @@ static void same_world(void)
 
 	CHECK_EQ(a->backend, b->backend);
 	CHECK_EQ(a->matched, b->matched);
+	CHECK_EQ(a->believed, b->believed);
 	CHECK_EQ(a->best, b->best);
 	CHECK_EQ(a->own, b->own);
 	CHECK_EQ(a->wait, b->wait);
@@ -187,7 +188,7 @@ static void change_fleet(__u32 n)
 {
 	struct kv_backend *b = &world.backends[chance(n ?: 1)];
 
-	switch (chance(11)) {
+	switch (chance(13)) {
 	case 0:
 		b->state = chance(4);
 		break;
@@ -220,6 +221,12 @@ static void change_fleet(__u32 n)
 		break;
 	case 9:
 		b->foreign_requests = number();
+		break;
+	case 11:
+		b->doubted = chance(2);
+		break;
+	case 12:
+		world.services[0].affinity = chance(2) ? KV_AFFINITY_AUTO : chance(KV_AFFINITY_MAX);
 		break;
 	}
 }

@@ -121,6 +121,21 @@ static void test_express(void)
 	CHECK_EQ(t->looked, 1);
 	CHECK_EQ(t->own, 100);
 	CHECK_EQ(t->backends[0].matched, 200);
+	CHECK_EQ(t->backends[0].doubted, 0);
+	BACKEND_SAYS(0, ANSWER, LEN(ANSWER));
+	CLIENT_ACKS(0);
+	/* what is held there does not count any more */
+	gw.backends[BACKEND].doubted = 1;
+	ASK(0, POST, LEN(POST));
+	MADE(3);
+	t = record(FIRST + 2);
+	CHECK_EQ(t->matched, 0);
+	CHECK_EQ(t->best, 0);
+	CHECK_EQ(t->deepest, KV_TRACE_NOBODY);
+	CHECK_EQ(t->own, 300);
+	CHECK_EQ(t->backends[0].backend, BACKEND);
+	CHECK_EQ(t->backends[0].matched, 200);
+	CHECK_EQ(t->backends[0].doubted, 1);
 	trace_end();
 }
 

@@ -58,11 +58,11 @@ static const struct {
 	{"services: []\n", "f:1: services: a list of 0: expected 1 to 16 entries"},
 	{"services: [x]\n",
 	 "f:1: services[0]: found \"x\": expected keys and values: name, listen, "
-	 "policy, floor, body_limit, capacity, rate, events, discover, backends"},
+	 "policy, floor, affinity, body_limit, capacity, rate, events, discover, backends"},
 	{SERVICE "polices: 1\n", "f:4: unknown key \"polices\": expected one of " TOP_KEYS},
 	{SERVICE "  polici: 1\n",
 	 "f:4: services[0]: unknown key \"polici\": expected one of name, "
-	 "listen, policy, floor, body_limit, capacity, rate, events, discover, backends"},
+	 "listen, policy, floor, affinity, body_limit, capacity, rate, events, discover, backends"},
 	{SERVICE "  policy: least\n  policy: hash\n",
 	 "f:5: services[0].policy: key given twice: expected it once"},
 	{SERVICE "? [x]\n: 1\n", "f:4: a key that is not a word: expected one of " TOP_KEYS},
@@ -79,6 +79,8 @@ static const struct {
 	 "f:3: services[0].listen: a list of 0: expected 1 to 8 entries"},
 	{SERVICE "  backends: [{name: b}]\n",
 	 "f:4: services[0].backends[0]: key \"address\" is missing: expected " ADDRESS},
+	{SERVICE "  affinity: on\n",
+	 "f:4: services[0].affinity: found \"on\": expected auto, full or off"},
 	{SERVICE "  floor: {}\n",
 	 "f:4: services[0].floor: found a mapping: expected tokens, from 0 to 16777216"},
 	{SERVICE "pin: \"/a\\0b\"\n", "f:4: pin: a NUL byte in it: expected an absolute path on a "
@@ -347,6 +349,7 @@ static const char full[] =
 	"  listen: [\"0.0.0.0:8080\", \"[fd00::1]:8081\"]\n"
 	"  policy: round-robin\n"
 	"  floor: 512\n"
+	"  affinity: full\n"
 	"  body_limit: 2000\n"
 	"  capacity: 1000\n"
 	"  rate: 500\n"
@@ -420,6 +423,8 @@ static void full_file(void)
 	CHECK(!kv_config_service(c, "other"));
 	CHECK_EQ(c->services[0].policy, KV_POLICY_ROUND_ROBIN);
 	CHECK_EQ(c->services[0].floor, 512);
+	CHECK_EQ(c->services[0].affinity, KV_AFFINITY_FULL);
+	CHECK_EQ(c->services[1].affinity, KV_AFFINITY_AUTO);
 	CHECK_EQ(c->services[0].body_limit, 2000);
 	CHECK_EQ(c->services[0].n_listen, 2);
 	CHECK_STR(kv_addr_format(&c->services[0].listen[0], text, sizeof(text)), "*:8080");
@@ -583,6 +588,7 @@ static void differences(void)
 				    "- name: a\n"
 				    "  listen: [\":80\", \":81\"]\n"
 				    "  policy: hash\n"
+				    "  affinity: off\n"
 				    "  body_limit: 128MiB\n"
 				    "  events: {bind: \"*:5557\"}\n"
 				    "  discover: {dns: llm.test, port: 8000}\n"
@@ -614,6 +620,7 @@ static void differences(void)
 		"health.slow_start: 30s -> 1min",
 		"service a: listen *:80 -> *:80,*:81",
 		"service a: policy price -> hash",
+		"service a: affinity auto -> off",
 		"service a: body_limit 64MiB -> 128MiB",
 		"service a: events off -> bind tcp://*:5557",
 		"service a: discover off -> llm.test port 8000",
@@ -639,6 +646,7 @@ static void differences(void)
 		"health.slow_start: 1min -> 30s",
 		"service a: listen *:80,*:81 -> *:80",
 		"service a: policy hash -> price",
+		"service a: affinity off -> auto",
 		"service a: body_limit 128MiB -> 64MiB",
 		"service a: events bind tcp://*:5557 -> off",
 		"service a: discover llm.test port 8000 -> off",

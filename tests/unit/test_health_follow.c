@@ -32,6 +32,8 @@ static struct told {
 	uint32_t weight, limit;
 	enum health_state state;
 	unsigned int states, caches, sizes;
+	unsigned int worths, backends;
+	struct worth worth;
 	uint64_t capacity, foreign;
 	struct kv_backend backend;
 } told[ENGINES];
@@ -82,6 +84,7 @@ static void cache_size(void *arg, uint32_t id, uint64_t capacity)
 static const struct kv_backend *backend(void *arg, uint32_t id)
 {
 	(void)arg;
+	told[id].backends++;
 	return &told[id].backend;
 }
 
@@ -90,6 +93,13 @@ static void foreign(void *arg, uint32_t id, uint64_t requests, uint64_t waiting)
 	(void)arg;
 	CHECK(waiting <= requests);
 	told[id].foreign = requests;
+}
+
+static void worth(void *arg, uint32_t id, const struct worth *worth)
+{
+	(void)arg;
+	told[id].worth = *worth;
+	told[id].worths++;
 }
 
 static bool differ;
@@ -117,7 +127,8 @@ static uint32_t models_ms = 20;
 static void begin(unsigned int n)
 {
 	struct follow_options o = FOLLOW_DEFAULTS;
-	struct follow_calls calls = {state, new_cache, cache_size, backend, foreign, models, NULL};
+	struct follow_calls calls = {state,   new_cache, cache_size, backend,
+				     foreign, worth,	 models,     NULL};
 
 	o.health_ms = o.metrics_ms = 20;
 	o.models_ms = models_ms;
@@ -249,7 +260,7 @@ static void starts_anew(void)
 	begin(1);
 	CHECK_EQ(follow_add(follow, 0, 0, "e0", &lives[0].server.addr, true, true), 0);
 	loop_until(base, &told[0].sizes, 1, 2000);
-	told[0].backend.matched_tokens = 100000;
+	told[0].backend.predicted_tokens = 100000;
 	told[0].backend.prompt_tokens = lives[0].queries = 200000;
 	do {
 		loop_for(base, 5);
@@ -261,8 +272,55 @@ static void starts_anew(void)
 	loop_until(base, &told[0].caches, 1, 2000);
 	follow_view(follow, 0, &view);
 	CHECK_EQ(view.verdict.cause, PROOF_TOO_LITTLE);
+	CHECK(!told[0].worth.doubted);
 	CHECK(view.weight < HEALTH_FULL / 4);
 	CHECK_EQ(view.state, HEALTH_UP);
+	end(1);
+}
+
+/* Of what the counters say more was predicted, and so much of that found, until it is told. */
+static void predict(uint64_t predicted, unsigned int percent, bool doubted)
+{
+	__u64 limit = kv_now_ns() + 30000000000ull;
+	unsigned int scrapes = told[0].backends;
+
+	while (told[0].worth.doubted != doubted && kv_now_ns() < limit) {
+		told[0].backend.predicted_tokens += predicted;
+		told[0].backend.prompt_tokens += 2 * predicted;
+		lives[0].queries += 2 * predicted;
+		lives[0].hits += predicted * percent / 100;
+		/* one look at a time: an engine's page may be older than our sums */
+		loop_until(base, &told[0].backends, scrapes += 2, 2000);
+	}
+	CHECK_EQ(told[0].worth.doubted, doubted);
+}
+
+/* What an engine's counters say of our predictions decides whether these are to count. */
+static void worth_by_counters(void)
+{
+	struct worth_sums before = {70000, 700};
+
+	begin(1);
+	CHECK_EQ(follow_add(follow, 0, 0, "e0", &lives[0].server.addr, true, true), 0);
+	loop_until(base, &told[0].sizes, 1, 2000);
+	predict(9000, 0, true);
+	CHECK(told[0].worth.verdict.predicted >= 65536);
+	CHECK_EQ(told[0].worth.verdict.found, 0);
+	predict(9000, 90, false);
+	CHECK(told[0].worth.verdict.predicted >= 16384 && told[0].worth.verdict.predicted < 65536);
+	predict(9000, 0, true);
+	/* another process is trusted */
+	lives[0].started = 2000;
+	loop_until(base, &told[0].caches, 1, 2000);
+	CHECK(!told[0].worth.doubted);
+	CHECK_EQ(told[0].worth.verdict.predicted, 0);
+	/* what an agent before has found out stays until there is evidence to the contrary */
+	told[0].worths = 0;
+	told[0].worth.doubted = true;
+	follow_go_on(follow, 0, true, &before);
+	loop_for(base, 60);
+	CHECK_EQ(told[0].worths, 0);
+	predict(9000, 90, false);
 	end(1);
 }
 
@@ -404,7 +462,7 @@ static void models_and_load(void)
 	CHECK_EQ(follow_serving(follow, 5, "x", 1).words[0], 0);
 	/* predicted and found, by the counters of both sides */
 	loop_for(base, 40);
-	told[0].backend.matched_tokens = 100000;
+	told[0].backend.predicted_tokens = 100000;
 	told[0].backend.prompt_tokens = 200000;
 	lives[0].queries = 200000;
 	lives[0].hits = 10000;
@@ -554,6 +612,8 @@ int main(void)
 	restarts();
 	TEST("what a restart takes away")
 	starts_anew();
+	TEST("predictions that do not come true, by the counters")
+	worth_by_counters();
 	TEST("restarts, by events")
 	restarts_by_events();
 	TEST("restarts, by probes alone")

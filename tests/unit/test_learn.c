@@ -319,9 +319,68 @@ static void test_tentative(void)
 		kv_dispatch_finished(&one);
 		kv_dispatch_finished(&one);
 		CHECK_EQ(world.backends[0].inflight_requests, 1);
-		kv_dispatch_finished(&two); /* never answered: both at once */
+		CHECK_EQ(world.backends[0].predicted_tokens, 0); /* of one nothing was believed */
+		kv_dispatch_finished(&two);			 /* never answered: both at once */
+		kv_dispatch_finished(&two);
+		CHECK_EQ(world.backends[0].predicted_tokens, 500);
 		CHECK_EQ(world.backends[0].inflight_tokens, 0);
 		CHECK_EQ(world.backends[0].inflight_requests, 0);
+	}
+}
+
+static void test_doubted(void)
+{
+	struct kv_dispatch one, two;
+
+	TEST("doubted: all of it is charged, learned as ever, and predicted when it is answered")
+	{
+		world_reset(KV_POLICY_PRICE, 1, 100000, 1000);
+		ask(5);
+		decide();
+		kv_steer_commit(&st, &one);
+		kv_dispatch_finished(&one);
+		world.backends[0].doubted = 1;
+		ask(6);
+		decide();
+		kv_steer_commit(&st, &two);
+		CHECK_EQ(two.charged_tokens, 600);
+		CHECK_EQ(two.believed, 500);
+		CHECK_EQ(world.backends[0].matched_tokens, 0);
+		CHECK_EQ(world.backends[0].clock, 600); /* 500 of it had entered before */
+		CHECK_EQ(world.services[0].used_tokens, 1100);
+		CHECK_EQ(world.backends[0].predicted_tokens, 0);
+		kv_dispatch_answered(&two);
+		kv_dispatch_finished(&two);
+		CHECK_EQ(world.backends[0].predicted_tokens, 500);
+		CHECK_EQ(world.backends[0].inflight_tokens, 0);
+		CHECK(holder(0, 6));
+	}
+
+	TEST("doubted: what failed or was refused has predicted nothing")
+	{
+		decide();
+		kv_steer_commit(&st, &one);
+		CHECK_EQ(one.believed, 600);
+		kv_dispatch_failed(&one);
+		decide();
+		kv_steer_commit(&st, &two);
+		kv_dispatch_refused(&two);
+		kv_dispatch_finished(&two);
+		CHECK_EQ(world.backends[0].predicted_tokens, 500);
+	}
+
+	TEST("doubted: a session's prompt enters the cache by what it has grown")
+	{
+		world_reset(KV_POLICY_PRICE, 1, 100000, 1000);
+		in_session(0, 7, 900, 0);
+		world.backends[0].doubted = 1;
+		ask(0);
+		st.query.session = 7;
+		st.query.total = 1000;
+		decide();
+		kv_steer_commit(&st, &one);
+		CHECK_EQ(one.charged_tokens, 1000);
+		CHECK_EQ(world.backends[0].clock, 100);
 	}
 }
 
@@ -467,6 +526,7 @@ int main(void)
 	test_clock();
 	test_holders();
 	test_tentative();
+	test_doubted();
 	test_threads();
 	world_free();
 	return check_done();

@@ -463,8 +463,130 @@ static void test_session(void)
 	}
 }
 
+/* Both hold the prompt, 0 more of it; 2 and 3 hold nothing, and have taken in less. */
+static void two_holders(__u32 policy)
+{
+	world_reset(policy, 4, 1000000, 1000);
+	for (__u32 i = 0; i < 4; i++)
+		world.backends[i].clock = 1000 - 100 * i;
+	hold(0, 9, 0);
+	hold(1, 5, 0);
+	ask(10);
+}
+
+static void test_doubt(void)
+{
+	static const __u32 policies[] = {KV_POLICY_PRICE, KV_POLICY_STICKY, KV_POLICY_TTFT};
+
+	TEST("a doubted backend counts as holding nothing, and no other one")
+	{
+		for (__u32 i = 0; i < 3; i++) {
+			two_holders(policies[i]);
+			busy(0, 50);
+			CHECK_EQ(decide(), 0);
+			world.backends[0].doubted = 1;
+			CHECK_EQ(decide(), 1);
+			CHECK_EQ(st.choice.matched, 500);
+			CHECK_EQ(st.choice.best, 500);
+			CHECK_EQ(st.choice.believed, 500);
+			world.backends[1].doubted = 1;
+			busy(1, 50);
+			CHECK_EQ(decide(), 3);
+			CHECK_EQ(st.choice.best, 0);
+			/* and it is charged and shown as what it will be */
+			busy(2, 100);
+			busy(3, 100);
+			CHECK_EQ(decide(), 0);
+			CHECK_EQ(st.choice.matched, 0);
+			CHECK_EQ(st.choice.believed, 900);
+			CHECK_EQ(st.choice.own, 1000);
+			CHECK_EQ(st.choice.intended, 0);
+		}
+	}
+
+	TEST("at equal cost a doubted belief is put to the test, the longest first")
+	{
+		two_holders(KV_POLICY_PRICE);
+		world.backends[0].doubted = world.backends[1].doubted = 1;
+		CHECK_EQ(decide(), 0);
+		busy(0, 1);
+		CHECK_EQ(decide(), 1);
+		busy(1, 1);
+		CHECK_EQ(decide(), 3);
+		/* also when the clock has gone further than any prompt is long */
+		two_holders(KV_POLICY_PRICE);
+		world.backends[0].doubted = world.backends[1].doubted = 1;
+		world.backends[2].clock = 0;
+		CHECK_EQ(decide(), 0);
+		/* where it counts nothing is different */
+		world.backends[0].doubted = world.backends[1].doubted = 0;
+		CHECK_EQ(decide(), 0);
+	}
+
+	TEST("a service's affinity held full or off, whatever has been measured")
+	{
+		two_holders(KV_POLICY_PRICE);
+		busy(0, 50);
+		world.backends[0].doubted = 1;
+		world.services[0].affinity = KV_AFFINITY_FULL;
+		CHECK_EQ(decide(), 0);
+		CHECK_EQ(st.choice.matched, 900);
+		world.backends[0].doubted = 0;
+		world.services[0].affinity = KV_AFFINITY_OFF;
+		CHECK_EQ(decide(), 3); /* off: not even put to the test */
+		CHECK_EQ(st.choice.best, 0);
+		busy(2, 100);
+		busy(3, 100);
+		CHECK_EQ(decide(), 1);
+		CHECK_EQ(st.choice.matched, 0);
+		CHECK_EQ(st.choice.believed, 500);
+	}
+
+	TEST("doubted: sessions count no more than prefixes do; hash goes its way")
+	{
+		world_reset(KV_POLICY_PRICE, 4, 1000000, 1000);
+		in_session(3, 7, 900, 0);
+		ask(0);
+		st.query.session = 7;
+		st.query.total = 1000;
+		busy(3, 50);
+		CHECK_EQ(decide(), 3);
+		world.backends[3].doubted = 1;
+		CHECK(decide() != 3);
+		world.services[0].policy = KV_POLICY_HASH;
+		world.backends[3].doubted = 0;
+		for (__u32 key = 1; key < 50; key++) {
+			__u32 was;
+
+			st.query.session = key;
+			was = decide();
+			world.backends[was].doubted = 1;
+			CHECK_EQ(decide(), was);
+			world.backends[was].doubted = 0;
+		}
+	}
+
+	TEST("doubted, in a large fleet: its holders are drawn, and count by their load")
+	{
+		__u32 there = 0;
+
+		world_reset(KV_POLICY_PRICE, 200, 1000000, 1000);
+		hold(150, 8, 0);
+		world.backends[150].doubted = 1;
+		ask(10);
+		for (int i = 0; i < 100; i++)
+			there += decide() == 150;
+		CHECK_EQ(there, 100); /* all are idle */
+		busy(150, 1);
+		for (int i = 0; i < 100; i++)
+			there += decide() == 150;
+		CHECK_EQ(there, 100);
+	}
+}
+
 int main(void)
 {
+	test_doubt();
 	test_price();
 	test_sticky();
 	test_load_only();

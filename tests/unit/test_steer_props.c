@@ -58,6 +58,7 @@ static void begin(__u64 seed, __u32 policy)
 	memset(&st, 0, sizeof(st));
 	world.random = seed;
 	world.services[0].floor = below(3) ? 0 : 500;
+	world.services[0].affinity = below(4) ? KV_AFFINITY_AUTO : below(KV_AFFINITY_MAX);
 	if (below(2))
 		for (__u32 i = 0; i < now.n; i++)
 			world.backends[i].rate = 250 << below(5);
@@ -68,6 +69,7 @@ static void begin(__u64 seed, __u32 policy)
 			b->limit = 1 + below(6);
 		if (!below(8))
 			b->weight = 1 + below(1000);
+		b->doubted = !below(3);
 		if (!below(4)) {
 			b->foreign_requests = below(8);
 			b->foreign_tokens = below(4000);
@@ -138,9 +140,20 @@ static double wait_s(__u32 id)
 	return (b->foreign_tokens + (tokens > done ? tokens - done : 0)) / rate;
 }
 
+/* Tokens of its match that may be counted on. */
+static __u32 counted(__u32 id)
+{
+	__u32 affinity = world.services[0].affinity;
+
+	if (affinity == KV_AFFINITY_OFF ||
+	    (affinity == KV_AFFINITY_AUTO && world.backends[id].doubted))
+		return 0;
+	return st.match[id];
+}
+
 static double cost_s(__u32 id)
 {
-	double own = st.need > st.match[id] ? st.need - st.match[id] : 0;
+	double own = st.need > counted(id) ? st.need - counted(id) : 0;
 	double price = st.policy == KV_POLICY_LEAST ? -1 : st.choice.price / 1024.0;
 
 	return wait_s(id) + own * (1 + price) / world.backends[id].rate;
@@ -193,7 +206,7 @@ static void check_p2c(__u32 chosen)
 
 static void check_choice(int err)
 {
-	__u32 able = 0, free = 0, chosen = st.choice.backend;
+	__u32 able = 0, free = 0, best = 0, chosen = st.choice.backend;
 
 	for (__u32 i = 0; i < now.n; i++) {
 		able += takes(i);
@@ -207,8 +220,12 @@ static void check_choice(int err)
 	MUST(takes(chosen));
 	MUST(!free || !at_limit(chosen));
 	MUST(st.choice.matched <= st.choice.best && st.choice.own <= st.need);
-	for (__u32 i = 0; i < st.n; i++)
-		MUST(takes(st.candidate[i]) && st.match[st.candidate[i]] <= st.choice.best);
+	MUST(st.choice.matched == counted(chosen) && st.choice.believed == st.match[chosen]);
+	for (__u32 i = 0; i < st.n; i++) {
+		MUST(takes(st.candidate[i]) && counted(st.candidate[i]) <= st.choice.best);
+		best = counted(st.candidate[i]) > best ? counted(st.candidate[i]) : best;
+	}
+	MUST(st.choice.best == best);
 	switch (kv_rule(&st)) {
 	case KV_POLICY_PRICE:
 	case KV_POLICY_TTFT:

@@ -192,7 +192,8 @@ static void prefill_done(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
-	keep(a);
+	if (!e->fault.no_cache)
+		keep(a);
 	e->prefilling = NULL;
 	prefill_next(e);
 	answer_begin(a);
@@ -212,12 +213,13 @@ static void prefill_next(struct engine *e)
 	e->stats.running++;
 	e->prefilling = a;
 	uint64_t *h = a->hashes;
-	for (uint32_t k = 0; k < a->n_prompts; h += a->n_blocks[k], k++)
+	for (uint32_t k = 0; k < a->n_prompts && !e->fault.no_cache; h += a->n_blocks[k], k++)
 		a->cached += (uint64_t)cache_match(e->cache, h, a->n_blocks[k]) * bs;
 	/* the last token is always computed: its logits are needed */
-	if (a->cached >= a->prompt_tokens)
+	if (a->cached >= a->prompt_tokens && a->cached)
 		a->cached -= bs;
-	e->stats.queries += a->prompt_tokens;
+	if (!e->fault.no_cache)
+		e->stats.queries += a->prompt_tokens;
 	e->stats.hits += a->cached;
 	e->stats.prompt_tokens += a->prompt_tokens;
 	took = e->opt->rate > 0 ? (a->prompt_tokens - a->cached) / e->opt->rate : 0;

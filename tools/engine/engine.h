@@ -41,9 +41,10 @@ struct options {
 /* What goes wrong, and for how many requests (0: until changed). */
 struct fault {
 	bool refuse, hang, rst_before_headers;
-	bool close_after_response;		/* without having said so */
-	bool say_close;				/* with Connection: close */
-	bool followed;				/* also what followers ask for */
+	bool close_after_response; /* without having said so */
+	bool say_close;		   /* with Connection: close */
+	bool no_cache;		   /* nothing is kept, nothing found, and no look-up counted */
+	bool followed;		   /* also what followers ask for */
 	int64_t rst_after_tokens, fin_mid_body; /* -1: off */
 	int status;
 	uint32_t health_ms;

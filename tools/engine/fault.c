@@ -54,6 +54,8 @@ int fault_parse(const char *json, size_t n, struct fault *f, enum fault_now *ret
 			f->followed = yyjson_get_bool(val);
 		else if (!strcmp(name, "say_close"))
 			f->say_close = yyjson_get_bool(val);
+		else if (!strcmp(name, "no_cache"))
+			f->no_cache = yyjson_get_bool(val);
 		else if (!strcmp(name, "count"))
 			f->count = yyjson_get_uint(val);
 		else if (!strcmp(name, "reset"))
@@ -89,12 +91,13 @@ static void show(struct conn *c, struct engine *e)
 		   "{\"engine\":\"%s\",\"refuse\":%s,\"hang\":%s,\"rst_before_headers\":%s,"
 		   "\"after_ms\":%u,\"rst_after_tokens\":%lld,\"fin_mid_body\":%lld,\"status\":%d,"
 		   "\"health_ms\":%u,\"health_status\":%d,\"close_after_response\":%s,"
-		   "\"say_close\":%s,\"count\":%llu}\n",
+		   "\"say_close\":%s,\"no_cache\":%s,\"count\":%llu}\n",
 		   e->name, f->refuse ? "true" : "false", f->hang ? "true" : "false",
 		   f->rst_before_headers ? "true" : "false", f->after_ms,
 		   (long long)f->rst_after_tokens, (long long)f->fin_mid_body, f->status,
 		   f->health_ms, f->health_status, f->close_after_response ? "true" : "false",
-		   f->say_close ? "true" : "false", (unsigned long long)f->count);
+		   f->say_close ? "true" : "false", f->no_cache ? "true" : "false",
+		   (unsigned long long)f->count);
 	conn_answer(c, 200, "application/json", buf_head(&b), b.len);
 	buf_free(&b);
 }

@@ -94,6 +94,7 @@ static void keep_service_value(struct agent *agent, const struct kv_change *chan
 	if (strcmp(change->key, "listen")) {
 		service->policy = change->old_service->policy;
 		service->floor = change->old_service->floor;
+		service->affinity = change->old_service->affinity;
 		service->body_limit = change->old_service->body_limit;
 		service->events = change->old_service->events;
 		service->discover = change->old_service->discover;

@@ -52,7 +52,10 @@ static void begin(struct following *f, __u32 id, struct kv_backend *backend)
 	if (err) {
 		kv_err("backend %s: cannot be followed: %s", b->name, strerror(-err));
 		b->known = false;
+		return;
 	}
+	follow_go_on(f->follow, id, backend->doubted,
+		     &(struct worth_sums){backend->worth_predicted, backend->worth_found});
 }
 
 /* What the kernel has passed on since the last look. */

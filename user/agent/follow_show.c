@@ -2,6 +2,7 @@
 /* One backend, as `kvsteer backend show` tells of it. */
 #include "agent/follow_private.h"
 #include "agent/pool.h"
+#include "common/affinity.h"
 #include "engines/time.h"
 
 #define MODELS_SHOWN 64
@@ -98,4 +99,5 @@ void following_tell(const struct agent *agent, __u32 id, yyjson_mut_doc *doc, yy
 	for (__u32 i = 0; i < MODELS_SHOWN && (name = follow_model(f->follow, id, i)); i++)
 		yyjson_mut_arr_add_strcpy(doc, models, name);
 	tell_proof(f->follow, id, &v, doc, out);
+	affinity_add_json(doc, out, agent->dp.services[backend->service].affinity, backend);
 }

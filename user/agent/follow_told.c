@@ -80,6 +80,15 @@ static void on_foreign(void *arg, uint32_t id, uint64_t requests, uint64_t waiti
 	kv_write_once(backend->foreign_tokens, waiting * mean);
 }
 
+static void on_worth(void *arg, uint32_t id, const struct worth *worth)
+{
+	struct kv_backend *backend = following_backend(arg, id);
+
+	kv_write_once(backend->worth_predicted, worth->verdict.predicted);
+	kv_write_once(backend->worth_found, worth->verdict.found);
+	kv_write_once(backend->doubted, worth->doubted);
+}
+
 /* The kernel does not read bodies: it leaves such a service's completions to us. */
 static void on_models(void *arg, uint32_t service, bool differ)
 {
@@ -104,5 +113,6 @@ const struct follow_calls following_calls = {
 	.cache_size = on_cache_size,
 	.backend = on_backend,
 	.foreign = on_foreign,
+	.worth = on_worth,
 	.models = on_models,
 };

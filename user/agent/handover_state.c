@@ -52,6 +52,7 @@ static int service_to_config(const struct agent *agent, const struct kv_service 
 	to->n_listen = from->n_listen;
 	to->policy = from->policy;
 	to->floor = from->floor;
+	to->affinity = from->affinity;
 	to->body_limit = from->body_limit;
 	to->events = from->events;
 	to->discover = from->discover;

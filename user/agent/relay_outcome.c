@@ -84,6 +84,6 @@ void relay_usage(struct client *c, const char *answer, size_t len)
 	if (!usage || !number_of(usage, end, "\"prompt_tokens\"", &proof.prompt))
 		return;
 	proof.has_cached = number_of(usage, end, "\"cached_tokens\"", &proof.cached);
-	proof.predicted = r->matched * proof.prompt / query->total;
+	proof.predicted = r->dispatch.believed * proof.prompt / query->total;
 	following_answered(c->agent, r->up->backend, &proof);
 }

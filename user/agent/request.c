@@ -44,7 +44,7 @@ void request_decide(struct client *c, __u32 exclude)
 	}
 	r->dispatch.backend = backend;
 	if (r->dispatch.query.n_rungs)
-		following_lookup(agent, backend, r->class, r->matched);
+		following_lookup(agent, backend, r->class, r->dispatch.believed);
 	if (exclude == KV_NONE && request_express(&r->head) && dataplane_no_upstream(&agent->dp))
 		pool_short(agent, backend);
 	up = pool_claim(agent, backend);

@@ -34,6 +34,7 @@ void service_update(struct agent *agent, __u32 id, const struct kv_config_servic
 
 	kv_write_once(service->policy, from->policy);
 	kv_write_once(service->floor, from->floor);
+	kv_write_once(service->affinity, from->affinity);
 	kv_write_once(service->body_limit, from->body_limit);
 	service->events = from->events;
 	if (memcmp(&service->discover, &from->discover, sizeof(from->discover)))

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/addr.h"
+#include "common/affinity.h"
 #include "common/cleanup.h"
 #include "common/config.h"
 #include "common/config_discover.h"
@@ -60,6 +61,8 @@ yyjson_mut_val *backend_json(yyjson_mut_doc *doc, const struct view *view, __u32
 	yyjson_mut_obj_add_uint(doc, obj, "matched_tokens", backend->matched_tokens);
 	yyjson_mut_obj_add_real(doc, obj, "hit_rate",
 				ratio(backend->matched_tokens, backend->prompt_tokens));
+	yyjson_mut_obj_add_uint(doc, obj, "predicted_tokens", backend->predicted_tokens);
+	affinity_add_json(doc, obj, service ? service->affinity : KV_AFFINITY_AUTO, backend);
 	yyjson_mut_obj_add_uint(doc, obj, "failures", backend->failures);
 	yyjson_mut_obj_add_str(doc, obj, "told", view_told(backend->told));
 	yyjson_mut_obj_add_uint(doc, obj, "told_blocks", backend->told_held);
@@ -73,11 +76,18 @@ yyjson_mut_val *backend_json(yyjson_mut_doc *doc, const struct view *view, __u32
 	return obj;
 }
 
+static __u32 affinity_of(const struct view *view, const struct kv_backend *backend)
+{
+	const struct kv_service *service = view_service(view, backend->service);
+
+	return service ? service->affinity : KV_AFFINITY_AUTO;
+}
+
 void backend_table(const struct view *view, __u32 service, FILE *f, const char *indent)
 {
 	struct table t = {.columns = "BACKEND ADDRESS STATE >WAIT LOAD >RUNNING >REQUESTS SHARE "
-				     ">HITS >RATE >IDLE >LENT >FAILED TOLD FROM"};
-	char name[KV_NAME_LEN], text[TABLE_TEXT], number[TABLE_TEXT];
+				     ">HITS AFFINITY >RATE >IDLE >LENT >FAILED TOLD FROM"};
+	char name[KV_NAME_LEN], worth[AFFINITY_TEXT], text[TABLE_TEXT], number[TABLE_TEXT];
 	struct view_totals totals;
 	double longest = 0;
 
@@ -103,6 +113,7 @@ void backend_table(const struct view *view, __u32 service, FILE *f, const char *
 		table_add(&t, "%s", short_number(b->requests, number));
 		table_add(&t, "%s", bar(b->requests, totals.requests, text));
 		table_add(&t, "%s", percent(b->matched_tokens, b->prompt_tokens, number));
+		table_add(&t, "%s", affinity_short(affinity_of(view, b), b, worth));
 		table_add(&t, "%s", short_number(b->rate, number));
 		table_add(&t, "%u", view->pool[i].idle);
 		table_add(&t, "%u", view->pool[i].lent);

@@ -114,6 +114,7 @@ static void show(yyjson_val *root)
 	show_models(root);
 	printf("  prediction  %s%s\n", is(prediction, "alarm") ? "ALARM: " : "",
 	       text_of(prediction, "text"));
+	printf("  affinity    %s\n", text_of(yyjson_obj_get(root, "affinity"), "text"));
 }
 
 int backend_show(struct cli *cli, int argc, char **argv)

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "common/affinity.h"
 #include "common/cleanup.h"
 #include "common/config.h"
 #include "common/json.h"
@@ -59,12 +60,26 @@ static void add_rungs(yyjson_mut_doc *doc, yyjson_mut_val *root, const struct ex
 		yyjson_mut_obj_add_val(doc, root, "session", holder_json(doc, e->view, e->home));
 }
 
+static void add_affinity(yyjson_mut_doc *doc, yyjson_mut_val *obj, const struct explain *e,
+			 const struct steering_candidate *c)
+{
+	char why[AFFINITY_TEXT];
+
+	yyjson_mut_obj_add_uint(doc, obj, "believed_tokens", c->believed);
+	yyjson_mut_obj_add_bool(doc, obj, "affinity_counts", c->counts);
+	if (!c->counts)
+		yyjson_mut_obj_add_strcpy(
+			doc, obj, "affinity_why",
+			affinity_why(e->report.affinity, view_backend(e->view, c->backend), why));
+}
+
 static void add_candidate(yyjson_mut_doc *doc, yyjson_mut_val *obj, const struct explain *e,
 			  const struct steering_candidate *c)
 {
 	const struct steering_report *r = &e->report;
 
 	yyjson_mut_obj_add_uint(doc, obj, "matched_tokens", c->matched);
+	add_affinity(doc, obj, e, c);
 	yyjson_mut_obj_add_uint(doc, obj, "own_tokens", c->own);
 	yyjson_mut_obj_add_uint(doc, obj, "inflight_tokens", c->tokens);
 	yyjson_mut_obj_add_uint(doc, obj, "inflight_requests", c->requests);

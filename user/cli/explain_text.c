@@ -3,12 +3,14 @@
 
 #include <string.h>
 
+#include "common/affinity.h"
 #include "common/config.h"
 #include "holder.h"
 #include "table.h"
 
 #define HOLDERS_TEXT (KV_HOLDERS * (KV_NAME_LEN + 16))
 #define WHY_TEXT 96
+#define DOUBT_TEXT (AFFINITY_TEXT + 64)
 
 static const char *name_of(const struct explain *e, __u32 id, char buf[KV_NAME_LEN])
 {
@@ -72,6 +74,22 @@ static void print_rungs(const struct explain *e)
 		table_print(&t, stdout, "  ");
 }
 
+/* The longest that is believed, where none counts. */
+static void print_believed(const struct explain *e)
+{
+	const struct steering_candidate *most = NULL;
+	char name[KV_NAME_LEN];
+
+	for (__u32 i = 0; i < e->report.n; i++)
+		if (!most || e->report.candidates[i].believed > most->believed)
+			most = &e->report.candidates[i];
+	if (most && most->believed)
+		printf("no match that counts: %s is believed to hold %u tokens\n",
+		       name_of(e, most->backend, name), most->believed);
+	else
+		puts("no match: no backend is believed to hold any of it");
+}
+
 static void print_prompt(const struct explain *e)
 {
 	const struct kv_query *query = &e->request.query;
@@ -88,7 +106,7 @@ static void print_prompt(const struct explain *e)
 		printf("longest match: %u tokens, at %s\n", r->choice.best,
 		       name_of(e, r->deepest, name));
 	else if (!e->err)
-		puts("no match: no backend is believed to hold any of it");
+		print_believed(e);
 }
 
 /* What the policy compares at one candidate. */
@@ -128,12 +146,25 @@ static const char *why(const struct steering_report *r, const struct steering_ca
 	return buf;
 }
 
+/* What it is believed to hold and does not count. */
+static const char *doubt(const struct explain *e, const struct steering_candidate *c,
+			 const struct kv_backend *b, char buf[DOUBT_TEXT])
+{
+	char text[AFFINITY_TEXT];
+
+	buf[0] = 0;
+	if (c->believed && !c->counts)
+		snprintf(buf, DOUBT_TEXT, "; believed %u there, but %s", c->believed,
+			 affinity_why(e->report.affinity, b, text));
+	return buf;
+}
+
 static void print_candidates(const struct explain *e)
 {
 	struct table t = {.columns = "BACKEND >MATCHED >TO-COMPUTE >IN-FLIGHT >WAITING "
 				     ">REQUESTS VERDICT WHY"};
 	const struct steering_report *r = &e->report;
-	char name[KV_NAME_LEN], text[WHY_TEXT];
+	char name[KV_NAME_LEN], text[WHY_TEXT], doubts[DOUBT_TEXT];
 
 	for (__u32 i = 0; i < KV_MAX_BACKENDS; i++) {
 		const struct kv_backend *b = view_backend(e->view, i);
@@ -158,7 +189,7 @@ static void print_candidates(const struct explain *e)
 			  i == r->choice.backend ? (r->chance ? "likeliest" : "chosen")
 			  : i == r->second	 ? "second"
 						 : "");
-		table_add(&t, "%s", why(r, c, text));
+		table_add(&t, "%s%s", why(r, c, text), doubt(e, c, b, doubts));
 	}
 	if (t.n)
 		table_print(&t, stdout, "  ");

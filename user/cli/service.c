@@ -23,6 +23,7 @@ yyjson_mut_val *service_json(yyjson_mut_doc *doc, const struct view *view, __u32
 	for (__u32 i = 0; i < view_listens(service); i++)
 		yyjson_mut_arr_add_strcpy(doc, list, view_listen(service, i, text, sizeof(text)));
 	yyjson_mut_obj_add_uint(doc, obj, "floor_tokens", service->floor);
+	yyjson_mut_obj_add_str(doc, obj, "affinity", kv_affinity_name(service->affinity));
 	yyjson_mut_obj_add_uint(doc, obj, "body_limit_bytes", service->body_limit);
 	yyjson_mut_obj_add_uint(doc, obj, "used_tokens", steering_used(service, view->now_ns));
 	yyjson_mut_obj_add_uint(doc, obj, "requests", totals.requests);
@@ -114,6 +115,11 @@ static void show(const struct view *view, __u32 id)
 	printf("  listens on   %s\n", text);
 	printf("  policy       %s, matches from %u tokens on count\n",
 	       kv_policy_name(service->policy), service->floor);
+	printf("  affinity     %s\n",
+	       service->affinity == KV_AFFINITY_AUTO   ? "auto: what a backend is believed to "
+							 "hold counts, unless it was not worth it"
+	       : service->affinity == KV_AFFINITY_FULL ? "held full, whatever is measured"
+						       : "off");
 	printf("  body limit   %s\n", kv_format_bytes(service->body_limit, number));
 	printf("  utilisation  %s of %s prefill tokens/s\n",
 	       percent(steering_used(service, view->now_ns) / 30.0, fleet, text),

@@ -121,7 +121,9 @@ static void look(const struct kv_steer *st, __u32 at, struct steering_candidate 
 	c->backend = st->candidate[at];
 	b = kv_world_backend(c->backend);
 	wait = kv_wait(b, st->now);
-	c->matched = st->match[c->backend];
+	c->matched = kv_matched(st, c->backend, b);
+	c->believed = st->match[c->backend];
+	c->counts = kv_counts(st, b);
 	c->own = kv_left(st->need, c->matched);
 	c->wait = kv_saturate(wait);
 	c->requests = kv_count(&b->inflight_requests);
@@ -171,6 +173,7 @@ static void choose_likeliest(const struct kv_steer *st, struct steering_report *
 	r->chance |= best->chance < 1;
 	r->choice.backend = r->choice.intended = best->backend;
 	r->choice.matched = best->matched;
+	r->choice.believed = best->believed;
 	r->choice.own = best->own;
 	r->choice.wait = best->wait;
 	r->second = next ? next->backend : KV_NONE;
@@ -234,6 +237,7 @@ int steering_explain(const struct view *view, const struct kv_query *query, cons
 		.rule = err ? st.policy : kv_rule(&st),
 		.need = st.need,
 		.floor = st.floor,
+		.affinity = st.affinity,
 		.sampled = !st.scan,
 		.chance = !st.scan,
 		.bound = st.load,

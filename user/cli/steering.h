@@ -21,7 +21,8 @@ int steering_decide(const struct view *view, const struct kv_query *query, struc
 /* What the policy went by at one candidate. */
 struct steering_candidate {
 	__u32 backend;
-	__u32 matched;	/* tokens believed cached there */
+	__u32 believed; /* tokens believed cached there … */
+	__u32 matched;	/* … as far as that counts */
 	__u32 own;	/* tokens it would compute for this request */
 	__u32 wait;	/* tokens queued there before it */
 	__u64 requests; /* in flight there; tokens: not yet computed of them, at dispatch */
@@ -31,6 +32,7 @@ struct steering_candidate {
 	double own_s;
 	double cost_s; /* what price, ttft, sticky and least compare */
 	double chance; /* p2c: to be chosen */
+	bool counts;   /* what is believed there */
 	bool near;     /* sticky: holds enough to be kept to */
 	bool full;     /* hash: at the bound */
 };
@@ -38,14 +40,15 @@ struct steering_candidate {
 struct steering_report {
 	struct kv_choice choice;
 	__u32 policy;
-	__u32 rule;    /* the policy that decided: p2c where the service's has nothing to go by */
-	__u32 need;    /* tokens of the prompt, reckoned from the body where not told */
-	__u32 floor;   /* tokens: a shorter match does not count */
-	bool sampled;  /* too many backends to look at all: holders and two at random */
-	bool chance;   /* the choice is the likeliest, not the only one possible */
-	__u64 bound;   /* hash: requests in flight that a backend may not have yet */
-	__u32 second;  /* what would be chosen were the choice not there; KV_NONE: nothing */
-	__u32 deepest; /* of those with the longest match the cheapest; KV_NONE: no match */
+	__u32 rule;	/* the policy that decided: p2c where the service's has nothing to go by */
+	__u32 need;	/* tokens of the prompt, reckoned from the body where not told */
+	__u32 floor;	/* tokens: a shorter match does not count */
+	__u32 affinity; /* enum kv_affinity: the service's */
+	bool sampled;	/* too many backends to look at all: holders and two at random */
+	bool chance;	/* the choice is the likeliest, not the only one possible */
+	__u64 bound;	/* hash: requests in flight that a backend may not have yet */
+	__u32 second;	/* what would be chosen were the choice not there; KV_NONE: nothing */
+	__u32 deepest;	/* of those with the longest match the cheapest; KV_NONE: no match */
 	__u32 n;
 	struct steering_candidate candidates[KV_MAX_BACKENDS];
 };

@@ -144,7 +144,8 @@ static void print_why(FILE *f, const struct view *view, const struct kv_trace *t
 		fprintf(f, " %s%s", trace_backend(view, b->backend, name),
 			b->backend == t->backend ? "*" : "");
 		if (b->matched)
-			fprintf(f, " holds %s", short_number(b->matched, tokens));
+			fprintf(f, b->doubted ? " holds %s (doubted)" : " holds %s",
+				short_number(b->matched, tokens));
 		fprintf(f, " queue %s/%u", short_number(b->wait, tokens), b->requests);
 		if (t->flags & KV_TRACE_BY_COST)
 			fprintf(f, " cost %.3fs", b->cost / 1024e3);

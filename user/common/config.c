@@ -42,6 +42,29 @@ const char *kv_policy_names(void)
 	return "one of price, sticky, ttft, p2c, least, hash, round-robin";
 }
 
+static const char *const affinity_names[] = {
+	[KV_AFFINITY_AUTO] = "auto",
+	[KV_AFFINITY_FULL] = "full",
+	[KV_AFFINITY_OFF] = "off",
+};
+_Static_assert(sizeof(affinity_names) / sizeof(*affinity_names) == KV_AFFINITY_MAX,
+	       "all have names");
+
+const char *kv_affinity_name(enum kv_affinity affinity)
+{
+	return affinity < KV_AFFINITY_MAX ? affinity_names[affinity] : "unknown";
+}
+
+int kv_affinity_parse(const char *name, enum kv_affinity *ret)
+{
+	for (int i = 0; i < KV_AFFINITY_MAX; i++)
+		if (!strcmp(name, affinity_names[i])) {
+			*ret = i;
+			return 0;
+		}
+	return -EINVAL;
+}
+
 void kv_config_free(struct kv_config *config)
 {
 	if (!config)

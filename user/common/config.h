@@ -46,7 +46,8 @@ struct kv_config_service {
 	struct kv_addr listen[KV_CONFIG_LISTENS];
 	__u32 n_listen;
 	enum kv_policy policy;
-	__u32 floor;	  /* tokens */
+	__u32 floor; /* tokens */
+	enum kv_affinity affinity;
 	__u64 body_limit; /* bytes */
 	struct kv_service_events events;
 	struct kv_service_discover discover;
@@ -132,6 +133,8 @@ const struct kv_config_service *kv_config_service(const struct kv_config *config
 const char *kv_policy_name(enum kv_policy policy);
 /* -EINVAL if no policy is called so. */
 int kv_policy_parse(const char *name, enum kv_policy *ret);
+const char *kv_affinity_name(enum kv_affinity affinity);
+int kv_affinity_parse(const char *name, enum kv_affinity *ret);
 /* "price, sticky, …": for messages. */
 const char *kv_policy_names(void);
 

@@ -243,6 +243,11 @@ static void service_values(struct walk *w, const struct kv_config_service *was,
 		change.key = "floor";
 		note(w, change, "service %s: floor %u -> %u", now->name, was->floor, now->floor);
 	}
+	if (was->affinity != now->affinity) {
+		change.key = "affinity";
+		note(w, change, "service %s: affinity %s -> %s", now->name,
+		     kv_affinity_name(was->affinity), kv_affinity_name(now->affinity));
+	}
 	if (was->body_limit != now->body_limit) {
 		change.key = "body_limit";
 		note(w, change, "service %s: body_limit %s -> %s", now->name,

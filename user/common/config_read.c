@@ -274,6 +274,8 @@ static int read_service_values(struct reader *r, const struct kv_raw_service *ra
 		return err;
 	if (raw->policy && kv_policy_parse(raw->policy, &service->policy))
 		return config_bad_value(r, "policy", raw->policy);
+	if (raw->affinity && kv_affinity_parse(raw->affinity, &service->affinity))
+		return config_bad_value(r, "affinity", raw->affinity);
 	for (__u32 i = 0; i < raw->listen_count; i++) {
 		snprintf(key, sizeof(key), "listen[%u]", i);
 		if (kv_addr_parse(raw->listen[i], &service->listen[i]))

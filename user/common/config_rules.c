@@ -65,6 +65,7 @@ static const struct kv_config_rule rules[] = {
 	{"listen", NULL, 0, 0, KV_ADDR_EXPECTED ", or *:PORT for any address"},
 	{"policy", NULL, 0, 0, NULL},
 	{"floor", COUNT, 0, 16777216, "tokens, from 0 to 16777216"},
+	{"affinity", NULL, 0, 0, "auto, full or off"},
 	{"body_limit", BYTES, 1024, GIB, "a size from 1KiB to 1GiB"},
 	{"address", NULL, 0, 0, KV_ADDR_EXPECTED},
 	{"capacity", kv_parse_capacity, 1, 1ull << 36,

@@ -67,6 +67,7 @@ static const cyaml_schema_field_t service_fields[] = {
 	LIST(struct kv_raw_service, listen, CYAML_FLAG_POINTER, &text_entry, 1, KV_CONFIG_LISTENS),
 	TEXT(struct kv_raw_service, policy, OPTIONAL),
 	TEXT(struct kv_raw_service, floor, OPTIONAL),
+	TEXT(struct kv_raw_service, affinity, OPTIONAL),
 	TEXT(struct kv_raw_service, body_limit, OPTIONAL),
 	TEXT(struct kv_raw_service, capacity, OPTIONAL),
 	TEXT(struct kv_raw_service, rate, OPTIONAL),

@@ -52,6 +52,7 @@ struct kv_raw_service {
 	unsigned int listen_count;
 	char *policy;
 	char *floor;
+	char *affinity;
 	char *body_limit;
 	char *capacity;
 	char *rate;

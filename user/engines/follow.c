@@ -196,6 +196,16 @@ void follow_remove(struct follow *f, uint32_t id)
 	follow_tell_models(f, service);
 }
 
+void follow_go_on(struct follow *f, uint32_t id, bool doubted, const struct worth_sums *verdict)
+{
+	struct engine *e = engine_of(f, id);
+
+	if (!e)
+		return;
+	e->proof.worth.doubted = e->doubted = doubted;
+	e->proof.worth.verdict = e->verdict = *verdict;
+}
+
 void follow_drain(struct follow *f, uint32_t id, bool draining)
 {
 	struct engine *e = engine_of(f, id);
@@ -232,6 +242,8 @@ static void forget_unasked(struct engine *e, uint64_t now_ns)
 		health_unprobed(health_of(e), e->id, now_ns);
 	if (f->options.metrics_ms)
 		return;
+	worth_forget(&e->proof.worth);
+	engine_judged(e, false);
 	e->foreign = (struct foreign){};
 	f->calls.foreign(f->calls.arg, e->id, 0, 0);
 }
@@ -371,7 +383,7 @@ void follow_answered(struct follow *f, uint32_t id, const struct proof_request *
 	struct engine *e = engine_of(f, id);
 
 	if (e)
-		proof_answered(&e->proof, r, kv_now_ns());
+		engine_judged(e, proof_answered(&e->proof, r, kv_now_ns()));
 }
 
 struct model_set follow_serving(struct follow *f, uint32_t service, const char *model, size_t len)

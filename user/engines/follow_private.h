@@ -22,6 +22,8 @@ struct engine {
 	struct foreign foreign;
 	struct proof proof;
 	uint64_t capacity, block_size; /* told last */
+	bool doubted;		       /* likewise, of what it is believed to hold … */
+	struct worth_sums verdict;     /* … and what that was made of */
 	/* what the caller was told last */
 	bool told;
 	bool takes;
@@ -66,6 +68,9 @@ void follow_tell(struct follow *f, uint32_t service, uint64_t now_ns);
 void follow_tell_models(struct follow *f, uint32_t service);
 /* It is another process than before, or not. */
 void engine_renewed(struct engine *e, enum incarnation_sign sign, uint64_t now_ns);
+
+/* What has been measured of its predictions is told; turned: it is judged otherwise than before. */
+void engine_judged(struct engine *e, bool turned);
 
 /* What engines say: of their pool, their prober, their scraper. */
 void engine_changed(void *arg, uint32_t id, enum health_state old, const char *why);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* What engines say and what becomes of it. */
 #include <errno.h>
+#include <string.h>
 
 #include "common/log.h"
 #include "engines/follow_private.h"
@@ -80,6 +81,7 @@ void engine_renewed(struct engine *e, enum incarnation_sign sign, uint64_t now_n
 		incarnation_sign_text(sign));
 	health_new_cache(health_of(e), e->id, now_ns);
 	proof_restarted(&e->proof);
+	engine_judged(e, false);
 	e->foreign = (struct foreign){};
 	ask_models(e);
 	follow_tell_models(f, e->service);
@@ -151,6 +153,40 @@ void engine_listed(void *arg, const char *json, size_t len)
 	follow_tell_models(e->follow, e->service);
 }
 
+/* ---- whether affinity is worth it ---- */
+
+static void say_turned(const struct engine *e, const struct worth *w)
+{
+	struct proof_facts facts = follow_facts(e->follow, e->id);
+	struct proof_verdict v = proof_judge(&e->proof, &facts, kv_now_ns());
+	unsigned int percent = w->verdict.found * 100 / w->verdict.predicted;
+	char cause[320];
+
+	if (w->doubted)
+		kv_warn("backend %s: affinity is turned down: of the last %llu tokens predicted "
+			"to be in its cache %u %% were: what it is believed to hold does not count "
+			"for now. %s",
+			e->name, (unsigned long long)w->verdict.predicted, percent,
+			proof_cause_text(&v, &facts, cause, sizeof(cause)));
+	else
+		kv_info("backend %s: affinity is back: of the last %llu tokens predicted to be in "
+			"its cache %u %% were",
+			e->name, (unsigned long long)w->verdict.predicted, percent);
+}
+
+void engine_judged(struct engine *e, bool turned)
+{
+	const struct worth *w = &e->proof.worth;
+
+	if (turned)
+		say_turned(e, w);
+	if (w->doubted == e->doubted && !memcmp(&w->verdict, &e->verdict, sizeof(w->verdict)))
+		return;
+	e->doubted = w->doubted;
+	e->verdict = w->verdict;
+	e->follow->calls.worth(e->follow->calls.arg, e->id, w);
+}
+
 /* ---- metrics ---- */
 
 static void tell_size(struct engine *e, const struct engine_load *load)
@@ -169,11 +205,11 @@ static void tell_size(struct engine *e, const struct engine_load *load)
 static void compare(struct engine *e, const struct engine_load *load,
 		    const struct kv_backend *backend, uint64_t now_ns)
 {
-	struct proof_counters c = {backend->matched_tokens, backend->prompt_tokens, load->hits,
+	struct proof_counters c = {backend->predicted_tokens, backend->prompt_tokens, load->hits,
 				   load->queries};
 
 	if ((load->has & LOAD_HITS) && (load->has & LOAD_QUERIES))
-		proof_counted(&e->proof, &c, now_ns);
+		engine_judged(e, proof_counted(&e->proof, &c, now_ns));
 }
 
 void engine_reported(void *arg, const struct engine_report *r)

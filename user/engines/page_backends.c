@@ -28,6 +28,7 @@ FROM_MAP(inflight_tokens)
 FROM_MAP(requests)
 FROM_MAP(prompt_tokens)
 FROM_MAP(matched_tokens)
+FROM_MAP(predicted_tokens)
 FROM_MAP(failures)
 FROM_MAP(capacity)
 FROM_MAP(rate)
@@ -71,6 +72,22 @@ FROM_LOAD(hits, LOAD_HITS)
 FROM_REPORT(scrapes)
 FROM_REPORT(failures)
 
+static bool affinity(const struct view *v, const struct view_backend *b, double *ret)
+{
+	(void)v;
+	*ret = b->counts;
+	return true;
+}
+
+static bool affinity_ratio(const struct view *v, const struct view_backend *b, double *ret)
+{
+	(void)v;
+	*ret = b->map && b->map->worth_predicted
+		       ? (double)b->map->worth_found / b->map->worth_predicted
+		       : 0;
+	return b->map && b->map->worth_predicted;
+}
+
 static bool age(const struct view *v, const struct view_backend *b, double *ret)
 {
 	bool any = b->report && b->report->at_ns;
@@ -110,8 +127,11 @@ static const struct row rows[] = {
 	 map_inflight_tokens},
 	{BACKEND("requests_total"), "counter", "requests dispatched", map_requests},
 	{BACKEND("prompt_tokens_total"), "counter", "prompt tokens dispatched", map_prompt_tokens},
-	{BACKEND("matched_tokens_total"), "counter", "of these, tokens predicted to be cached",
+	{BACKEND("matched_tokens_total"), "counter", "of these, tokens counted on to be cached",
 	 map_matched_tokens},
+	{BACKEND("predicted_tokens_total"), "counter",
+	 "tokens believed to be cached, counted on or not, of answered requests",
+	 map_predicted_tokens},
 	{BACKEND("failures_total"), "counter", "requests that failed before their answer",
 	 map_failures},
 	{BACKEND("capacity_tokens"), "gauge", "tokens that its cache is reckoned with",
@@ -125,6 +145,11 @@ static const struct row rows[] = {
 	 restarts},
 	{BACKEND("prediction_ratio"), "gauge",
 	 "tokens found in its cache over tokens predicted, in the last minute", ratio},
+	{BACKEND("affinity"), "gauge",
+	 "1 while what it is believed to hold counts, 0 while it does not", affinity},
+	{BACKEND("affinity_worth_ratio"), "gauge",
+	 "tokens found in its cache over tokens predicted, as affinity is judged by",
+	 affinity_ratio},
 	{ENGINE("running_requests"), "gauge", "requests that it runs, by its own metrics",
 	 load_running},
 	{ENGINE("waiting_requests"), "gauge", "requests that wait there, by its own metrics",

@@ -50,39 +50,48 @@ static uint64_t scaled(const struct proof *p, uint64_t tokens)
 	return p->reckoned ? tokens * ((double)p->real / p->reckoned) : tokens;
 }
 
-void proof_answered(struct proof *p, const struct proof_request *r, uint64_t now_ns)
+bool proof_answered(struct proof *p, const struct proof_request *r, uint64_t now_ns)
 {
 	if (r->prompt && r->reckoned) {
 		p->real += r->prompt;
 		p->reckoned += r->reckoned;
 	}
 	if (!r->has_cached)
-		return;
+		return false;
 	add(&slice_of(p, now_ns)->by_class[r->class], r);
 	add(&p->total[r->class], r);
+	return worth_add(&p->worth, WORTH_USAGE, r->predicted,
+			 r->cached < r->predicted ? r->cached : r->predicted);
 }
 
-void proof_counted(struct proof *p, const struct proof_counters *c, uint64_t now_ns)
+bool proof_counted(struct proof *p, const struct proof_counters *c, uint64_t now_ns)
 {
 	const struct proof_counters *last = &p->last;
 	struct proof_counters *sum = &slice_of(p, now_ns)->counters;
+	uint64_t predicted, hits;
+	bool otherwise = false;
 
 	/* Sums that fell are another process's: nothing can be said of the time between. */
 	if (p->has_last && c->hits >= last->hits && c->queries >= last->queries &&
 	    c->predicted >= last->predicted && c->prompt >= last->prompt) {
-		sum->predicted += scaled(p, c->predicted - last->predicted);
+		predicted = scaled(p, c->predicted - last->predicted);
+		hits = c->hits - last->hits;
+		otherwise = worth_add(&p->worth, WORTH_COUNTERS, predicted, hits);
+		sum->predicted += predicted;
 		sum->prompt += scaled(p, c->prompt - last->prompt);
-		sum->hits += c->hits - last->hits;
+		sum->hits += hits;
 		sum->queries += c->queries - last->queries;
 	}
 	p->last = *c;
 	p->has_last = true;
+	return otherwise;
 }
 
 void proof_restarted(struct proof *p)
 {
 	p->has_last = false;
 	memset(p->slices, 0, sizeof(p->slices));
+	worth_forget(&p->worth);
 }
 
 static void sum_up(const struct proof *p, uint64_t now_ns, struct proof_slice *ret)
@@ -204,8 +213,8 @@ struct proof_verdict proof_judge(const struct proof *p, const struct proof_facts
 	return v;
 }
 
-static void cause_text(const struct proof_verdict *v, const struct proof_facts *f, char *text,
-		       size_t size)
+const char *proof_cause_text(const struct proof_verdict *v, const struct proof_facts *f, char *text,
+			     size_t size)
 {
 	static const char *const texts[PROOF_CAUSES] = {
 		[PROOF_AGREES] = "they agree.",
@@ -235,7 +244,8 @@ static void cause_text(const struct proof_verdict *v, const struct proof_facts *
 			 " tokens, kvsteer reckons with %" PRIu64 ": set the backend's capacity.",
 			 f->capacity, f->our_capacity);
 	else
-		snprintf(text, size, "%s", texts[v->cause]);
+		snprintf(text, size, "%s", texts[v->cause] ?: "");
+	return text;
 }
 
 void proof_explain(const struct proof_verdict *v, const struct proof_facts *facts, char *text,
@@ -247,7 +257,7 @@ void proof_explain(const struct proof_verdict *v, const struct proof_facts *fact
 		snprintf(text, size, "Too little traffic in the last minute to compare.");
 		return;
 	}
-	cause_text(v, facts, cause, sizeof(cause));
+	proof_cause_text(v, facts, cause, sizeof(cause));
 	snprintf(text, size,
 		 "In the last minute %" PRIu64 " tokens were predicted to be cached, %" PRIu64
 		 " were (by %s)%c %s",

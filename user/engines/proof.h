@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "engines/worth.h"
+
 #define PROOF_SLICES 12
 #define PROOF_SLICE_NS 5000000000ull
 #define PROOF_LEAST 16384 /* tokens in the window; with less nothing is said */
@@ -64,6 +66,7 @@ struct proof {
 	uint64_t misses[PROOF_CLASSES]; /* lookups without any match */
 	uint64_t depths[PROOF_DEPTHS];	/* of matches */
 	uint64_t depth_sum;
+	struct worth worth; /* whether these predictions should steer */
 	/* of answers that tell both: an engine's tokens over ours, which may be 4 bytes of text */
 	uint64_t real, reckoned;
 };
@@ -99,8 +102,9 @@ struct proof_verdict {
 };
 
 void proof_lookup(struct proof *p, enum proof_class class, uint64_t matched);
-void proof_answered(struct proof *p, const struct proof_request *r, uint64_t now_ns);
-void proof_counted(struct proof *p, const struct proof_counters *c, uint64_t now_ns);
+/* True: worth is judged otherwise than before. */
+bool proof_answered(struct proof *p, const struct proof_request *r, uint64_t now_ns);
+bool proof_counted(struct proof *p, const struct proof_counters *c, uint64_t now_ns);
 /* The engine or its incarnation is another one: its counters begin anew. */
 void proof_restarted(struct proof *p);
 
@@ -109,6 +113,9 @@ struct proof_verdict proof_judge(const struct proof *p, const struct proof_facts
 /* One sentence or two. */
 void proof_explain(const struct proof_verdict *v, const struct proof_facts *facts, char *text,
 		   size_t size);
+/* The likely cause only; "" where there is none. */
+const char *proof_cause_text(const struct proof_verdict *v, const struct proof_facts *facts,
+			     char *text, size_t size);
 /* "block-size": for metrics and JSON. */
 const char *proof_cause_name(enum proof_cause cause);
 /* The upper bound of a bucket, its own value included; 0: none. */
