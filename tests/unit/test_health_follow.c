@@ -321,6 +321,7 @@ static void worth_by_counters(void)
 	loop_for(base, 60);
 	CHECK_EQ(told[0].worths, 0);
 	predict(9000, 90, false);
+	CHECK(told[0].worth.verdict.predicted < 65536);
 	end(1);
 }
 
