@@ -93,8 +93,10 @@ struct kv_service {
 	__u32 affinity; /* enum kv_affinity */
 	__u32 zero;
 	struct kv_listen listen[8];
-	/* fleet utilisation: uncached tokens dispatched, decaying with 30 s (steer.h) */
+	/* fleet utilisation: uncached tokens and requests (in 1/1024) dispatched, decaying with
+	 * 30 s (load.h) */
 	__u64 used_tokens;
+	__u64 used_requests;
 	__u64 used_at; /* ns */
 	__u16 backends[KV_MAX_BACKENDS];
 	struct kv_service_events events;

@@ -109,38 +109,78 @@ KV_INLINE bool kv_holder_live(__u64 holder, const struct kv_backend *b)
 
 /* ---- utilisation --------------------------------------------------------------------- */
 
-/* Uncached tokens dispatched, decaying with KV_UTIL_TAU_NS, as of now. */
-KV_INLINE __u64 kv_used(const struct kv_service *svc, __u64 now)
+/* A sum of the service's that decays with KV_UTIL_TAU_NS, as of now. */
+KV_INLINE __u64 kv_faded(const struct kv_service *svc, const __u64 *sum, __u64 now)
 {
-	__u64 used = kv_count(&svc->used_tokens), at = kv_read_once(svc->used_at);
+	__u64 was = kv_count(sum), at = kv_read_once(svc->used_at);
 
 	/* Clocks of two CPUs may differ by a little. */
-	return now > at ? kv_scale(used, kv_exp_decay(now - at, KV_UTIL_TAU_NS)) : used;
+	return now > at ? kv_scale(was, kv_exp_decay(now - at, KV_UTIL_TAU_NS)) : was;
+}
+
+/* Uncached tokens dispatched. */
+KV_INLINE __u64 kv_used(const struct kv_service *svc, __u64 now)
+{
+	return kv_faded(svc, &svc->used_tokens, now);
+}
+
+/* Requests dispatched, in 1/1024. */
+KV_INLINE __u64 kv_came(const struct kv_service *svc, __u64 now)
+{
+	return kv_faded(svc, &svc->used_requests, now);
+}
+
+KV_INLINE void kv_fade(__u64 *sum, __u64 factor)
+{
+	__u64 was = kv_count(sum);
+
+	kv_atomic_add(sum, kv_scale(was, factor) - was);
 }
 
 /* Decays in steps, so that rounding does not matter and many CPUs need no lock: who moves
  * used_at takes off what has faded since. */
 KV_INLINE void kv_used_add(struct kv_service *svc, __u64 now, __u32 tokens)
 {
-	__u64 at = kv_read_once(svc->used_at), used;
+	__u64 at = kv_read_once(svc->used_at), factor;
 
 	if (now > at && now - at >= KV_UTIL_STEP_NS &&
 	    kv_atomic_cas(&svc->used_at, at, now) == at) {
-		used = kv_count(&svc->used_tokens);
-		used -= kv_scale(used, kv_exp_decay(now - at, KV_UTIL_TAU_NS));
-		kv_atomic_add(&svc->used_tokens, -used);
+		factor = kv_exp_decay(now - at, KV_UTIL_TAU_NS);
+		kv_fade(&svc->used_tokens, factor);
+		kv_fade(&svc->used_requests, factor);
 	}
 	kv_atomic_add(&svc->used_tokens, tokens);
+	kv_atomic_add(&svc->used_requests, 1024);
 }
 
-/* p = u / (1 - u) in 1/1024, u = used / (rate × 30 s), p at most KV_PRICE_MAX. */
-KV_INLINE __u32 kv_price(__u64 used, __u64 rate)
+/*
+ * What a second of own work costs those who come after, in 1/1024 s: as many of them as come before
+ * the queue that it lengthens is empty again wait so much longer.
+ *
+ *	p = u / (1 - u) + λ w / (1 - u)		u = used / (rate × 30 s), λ = came / 30 s
+ *
+ * The first is the queue that a request meets by chance. The second is the one that is there: w,
+ * the shortest in the fleet, as nobody can avoid that one; at 1 - u it is worked off, and λ come to
+ * each engine until then. It counts for 30 s at most: nothing more is known of the load.
+ */
+KV_INLINE __u32 kv_price(__u64 used, __u64 rate, __u64 came, __u64 wait)
 {
-	__u64 room = rate * (KV_UTIL_TAU_NS / 1000000000);
+	const __u64 tau_ms = KV_UTIL_TAU_NS / 1000000;
+	__u64 all = rate * (tau_ms / 1000), room, price, busy;
 
-	if (used * (KV_PRICE_MAX + 1) >= room * KV_PRICE_MAX)
-		return KV_PRICE_MAX * 1024;
-	return used * 1024 / (room - used);
+	if (used * (KV_PRICE_MAX + 1) >= all * KV_PRICE_MAX) {
+		room = all / (KV_PRICE_MAX + 1) + 1;
+		price = KV_PRICE_MAX * 1024;
+	} else {
+		room = all - used;
+		price = used * 1024 / room;
+	}
+	busy = wait < tau_ms * 1024 ? wait * 1024 / tau_ms : 1 << 20; /* of 30 s, in 2^-20 */
+	busy = busy * all / room;
+	if (busy > 1 << 20)
+		busy = 1 << 20;
+	price += (__u64)kv_saturate(came) * busy >> 20;
+	return price < KV_PRICE_TOP ? price : KV_PRICE_TOP;
 }
 
 #endif /* KVSTEER_LOAD_H */

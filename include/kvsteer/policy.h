@@ -78,10 +78,40 @@ static long kv_score_step(__u32 i, void *ctx)
 	return 0;
 }
 
+static long kv_least_step(__u32 i, void *ctx)
+{
+	struct kv_steer *st = kv_steer_of(ctx);
+	__u32 id = st->candidate[kv_index(i, KV_MAX_BACKENDS)];
+	struct kv_backend *b = kv_world_backend(id);
+	__u64 wait;
+
+	if (!b)
+		return 0;
+	wait = kv_time(kv_wait(b, st->now) * 1024, b);
+	if (wait < st->least_wait)
+		st->least_wait = wait;
+	return !st->least_wait;
+}
+
+/* As of now, for this request's candidates. */
+KV_INLINE __u32 kv_price_now(struct kv_steer *st, const struct kv_service *svc)
+{
+	__u64 rates = st->rates;
+	__u32 n = st->n;
+
+	st->least_wait = ~0ull;
+	kv_loop(n, kv_least_step, &st);
+	if (!st->scan) { /* a sample */
+		rates = rates / n * st->listed;
+		n = st->listed;
+	}
+	return kv_price(kv_used(svc, st->now), rates, kv_came(svc, st->now) / n, st->least_wait);
+}
+
 /*
  * price: own work is paid by all who come after, waiting by this request alone, so own work weighs
- * 1 + p, p = u / (1 - u) at utilisation u. No threshold and no release rule: an idle fleet
- * minimises the time to the first token, a busy one saves work. ttft: p = 0. least: waiting alone.
+ * 1 + p (kv_price). No threshold and no release rule: an idle fleet minimises the time to the first
+ * token, a busy one saves work. ttft: p = 0. least: waiting alone.
  * sticky: among holders of most of the prompt the least loaded, unless its queue leads by too
  * much, then as ttft (llm-d's rule of August 2026, to compare with).
  */
@@ -280,8 +310,7 @@ KV_ENTRY int kv_steer_decide(struct kv_steer *st)
 		kv_match_session(st);
 
 	if (st->policy == KV_POLICY_PRICE)
-		st->choice.price = kv_price(kv_used(svc, st->now),
-					    st->scan ? st->rates : st->rates / st->n * st->listed);
+		st->choice.price = kv_price_now(st, svc);
 	kv_choose(st, turn);
 
 	b = kv_world_backend(st->pick);

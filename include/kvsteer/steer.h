@@ -48,7 +48,8 @@ static void kv_world_count(enum kv_counter counter);
 #define KV_SCAN_MAX 64 /* backends looked at one by one; beyond: holders and a sample */
 #define KV_UTIL_TAU_NS 30000000000ull /* memory of the fleet's utilisation */
 #define KV_UTIL_STEP_NS (1ull << 24)  /* 17 ms: it is not decayed more often than this */
-#define KV_PRICE_MAX 16
+#define KV_PRICE_MAX 16		/* of the first part of the price (load.h): u counts up to 16/17 */
+#define KV_PRICE_TOP (1 << 20)	/* of both, in 1/1024: its product with a prompt fits 64 bits */
 #define KV_LUCK_NONE 0xffffffff /* not drawn yet */
 #define KV_LUCK_ALL 0xfffffffe	/* there is nobody else: weights and limits do not count */
 #define KV_STICKY_KEEP 80	/* percent of the prompt that make a holder worth keeping to */

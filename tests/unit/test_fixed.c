@@ -57,13 +57,37 @@ int main(void)
 
 	TEST("price of own work")
 	{
-		CHECK_EQ(kv_price(0, 1000), 0);
-		CHECK_EQ(kv_price(15000, 1000), 1024);	/* u = 1/2 */
-		CHECK_EQ(kv_price(27000, 1000), 9216);	/* u = 0.9 */
-		CHECK_EQ(kv_price(28230, 1000), 16331); /* just below the most */
-		CHECK_EQ(kv_price(28236, 1000), 16384);
-		CHECK_EQ(kv_price(1ull << 50, 1000), 16384);
-		CHECK_EQ(kv_price(0, 0), 16384);
+		const __u64 second = 1000 * 1024, per_s = 30 * 1024;
+
+		CHECK_EQ(kv_price(0, 1000, 0, 0), 0);
+		CHECK_EQ(kv_price(15000, 1000, 0, 0), 1024);  /* u = 1/2 */
+		CHECK_EQ(kv_price(27000, 1000, 0, 0), 9216);  /* u = 0.9 */
+		CHECK_EQ(kv_price(28230, 1000, 0, 0), 16331); /* just below the most */
+		CHECK_EQ(kv_price(28236, 1000, 0, 0), 16384);
+		CHECK_EQ(kv_price(1ull << 50, 1000, 0, 0), 16384);
+		CHECK_EQ(kv_price(0, 0, 0, 0), 16384);
+		/* two come to each engine per second, until a queue of 3 s is worked off */
+		CHECK_EQ(kv_price(0, 1000, 2 * per_s, 0), 0);
+		CHECK(llabs((long long)kv_price(0, 1000, 2 * per_s, 3 * second) - 6 * 1024) <= 1);
+		CHECK(llabs((long long)kv_price(15000, 1000, 2 * per_s, 3 * second) - 13 * 1024) <=
+		      1);
+		/* never more than those of 30 s */
+		CHECK_EQ(kv_price(15000, 1000, 2 * per_s, 15 * second), 61 * 1024);
+		CHECK_EQ(kv_price(1ull << 50, 1000, 2 * per_s, 1ull << 60), 76 * 1024);
+		CHECK_EQ(kv_price(1ull << 50, 1000, ~0ull, ~0ull), KV_PRICE_TOP);
+	}
+	TEST("requests are counted in that window, too")
+	{
+		struct kv_service *svc = &world.services[0];
+		__u64 start = world.now += 1000 * TAU;
+
+		for (int i = 0; i < 300000; i++) {
+			world.now = start + i * (SECOND / 1000);
+			kv_used_add(svc, world.now, 40);
+		}
+		CHECK(fabs(kv_came(svc, world.now) / (1000 * 30.0 * 1024) - 1) < 0.005);
+		CHECK(fabs(kv_used(svc, world.now) / (40000 * 30.0) - 1) < 0.005);
+		CHECK_EQ(kv_came(svc, world.now + 100 * TAU), 0);
 	}
 	world_free();
 	return check_done();

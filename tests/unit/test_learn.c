@@ -310,6 +310,7 @@ static void test_tentative(void)
 		CHECK_EQ(world.backends[0].prompt_tokens, 1020);
 		CHECK_EQ(world.backends[0].matched_tokens, 500);
 		CHECK_EQ(world.services[0].used_tokens, 520);
+		CHECK_EQ(world.services[0].used_requests, 2 * 1024);
 		CHECK_EQ(world.counters[KV_CNT_decisions], 2);
 		CHECK_EQ(world.counters[KV_CNT_matches], 1);
 		kv_dispatch_answered(&one);

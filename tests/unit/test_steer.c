@@ -43,6 +43,27 @@ static void test_price(void)
 		CHECK_EQ(decide(), 2);
 	}
 
+	TEST("price: where no queue can be avoided, saving work counts for all who come meanwhile")
+	{
+		world_reset(KV_POLICY_PRICE, 4, 1000000, 1000);
+		hold(2, 8, 0);
+		ask(10);
+		/* one per second and engine, 10 s of queue at all: p = 10, and 0.8 s are saved */
+		world.services[0].used_requests = 4 * 30 * 1024;
+		world.services[0].used_at = world.now;
+		for (__u32 i = 0; i < 4; i++)
+			busy(i, 10000);
+		busy(2, 18700);
+		CHECK_EQ(decide(), 2);
+		CHECK(st.choice.price > 9 * 1024 && st.choice.price <= 10 * 1024);
+		busy(2, 18900);
+		CHECK(decide() != 2);
+		busy(2, 18700);
+		busy(1, 0); /* who comes can go there */
+		CHECK_EQ(decide(), 1);
+		CHECK_EQ(st.choice.price, 0);
+	}
+
 	TEST("price: ties go to the cache that has taken in least")
 	{
 		world_reset(KV_POLICY_PRICE, 4, 1000000, 1000);
