@@ -39,7 +39,7 @@ parsers=(
 	"clients:JSON bodies:user/lib/json_check.c user/lib/json_iter.c user/lib/json_string.c user/lib/json_scan.h user/lib/json.h"
 	"clients:prompts:user/lib/prompt.c user/lib/messages.c user/lib/text.c user/lib/canon.c user/lib/hash.c user/lib/rungs.c"
 	"clients, engines:TCP options, sequence numbers:seq.h"
-	"engines:responses, chunks:framing.h framing_machine.h framing_state.h"
+	"engines:responses, chunks:framing.h framing_machine.h framing_state.h user/agent/answer_header.c"
 	"engines:metrics pages:user/engines/prom.c user/engines/metrics.c"
 	"engines:KV events:user/events/decode*.c user/events/unpack.h user/events/names.c user/events/sequence.c user/events/cut.c"
 	"DNS servers:answers:user/engines/dns_answer.c"

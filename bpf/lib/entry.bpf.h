@@ -42,6 +42,7 @@ KV_INLINE __u32 kv_entry_offer(struct kv_client *c, const struct kv_entry_call *
 	c->pair.offered = e->offered;
 	c->pair.note = e->offered ? KV_NOTE_NONE : KV_NOTE_RELAYED;
 	c->pair.seen = 0;
+	c->pair.inserted = e->inserted;
 	kv_framing_init(&c->pair.response, e->head_request);
 	return KV_ENTRY_DONE;
 }

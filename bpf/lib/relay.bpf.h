@@ -19,15 +19,21 @@ struct kv_relay {
 	__u8 still; /* nothing of the response is on this host but this segment */
 };
 
-/* Is C written as many bytes as U was read, and is everything of both known to be where it belongs?
+/*
+ * Is C written as many bytes as U was read, and is everything of both known to be where it belongs?
  * What C's peer has not acknowledged C alone can send again, and it is mute while lent; so C must
- * have all acknowledged. */
+ * have all acknowledged.
+ *
+ * With a field that the agent adds to the final head, C is to be written as many bytes more. How
+ * many is said with the offer, before there is a response; until the field is written the sum does
+ * not come out, since C is never written more than U was read. So no head passes without it.
+ */
 KV_INLINE bool kv_relay_still(const struct kv_relay *r, const struct kv_pair *pair)
 {
 	return kv_home_quiescent(r->client) && kv_home_all_acked(r->client) &&
 	       kv_home_quiescent(r->upstream) && kv_home_all_acked(r->upstream) &&
 	       r->client->write_seq - pair->relayed_from ==
-		       r->upstream->copied_seq - pair->relayed_copied;
+		       r->upstream->copied_seq - pair->relayed_copied + pair->inserted;
 }
 
 KV_INLINE bool kv_relay_is(const struct kv_client *c, const struct kv_tuple *key, __u32 slot,

@@ -31,6 +31,7 @@ enum kv_affinity {
 #define KV_SERVICE_UP 1u
 #define KV_SERVICE_DRAINING 2u /* no new lends: every request goes to the agent */
 #define KV_SERVICE_MODELS 4u   /* its engines' models differ: who serves which, the agent knows */
+#define KV_SERVICE_HEADER 8u   /* the agent names backend and match in the answers that it relays */
 
 #define KV_MODEL_LEN 256
 #define KV_ENDPOINT_LEN 96

@@ -31,8 +31,9 @@ struct kv_entry_call {
 	__u8 offered;	   /* OFFER */
 	__u8 head_request; /* OFFER */
 	__u8 again; /* END: the request may be served again if nothing of it was acknowledged */
-	__u8 zero[5];
-	__u64 now_ns; /* BUSY */
+	__u8 zero;
+	__u32 inserted; /* OFFER: bytes that the response's head is longer by for the client */
+	__u64 now_ns;	/* BUSY */
 	/* BUSY, out: kv_client.left and .trace */
 	__u32 left;
 	__u32 trace;

@@ -96,7 +96,7 @@ struct kv_pair {
 	__u32 head_len;
 	__u32 relayed_from;   /* agent lane: home write_seq of C and copied_seq of U … */
 	__u32 relayed_copied; /* … before the first response byte */
-	__u32 relayed;	      /* response bytes that C was written before the lend */
+	__u32 relayed;	      /* response bytes that C was written before the lend, the backend's */
 	/* timestamps are regenerated: our clock and that home socket's offset */
 	__u32 client_tsoff;
 	__u32 backend_tsoff;
@@ -113,7 +113,7 @@ struct kv_pair {
 	__u64 backend_ns; /* the backend's last segment, CLOCK_MONOTONIC; the client's: last_ns */
 	struct kv_framing response;
 	__u32 stash_base; /* position of the stash's first byte */
-	__u32 zero;
+	__u32 inserted;	  /* agent lane: bytes that C is written besides, before the lend */
 	struct kv_run stashed[KV_STASH_RUNS];
 };
 

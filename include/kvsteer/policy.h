@@ -319,6 +319,7 @@ KV_ENTRY int kv_steer_decide(struct kv_steer *st)
 	st->choice.backend = st->pick;
 	st->choice.matched = kv_matched(st, st->pick, b);
 	st->choice.believed = st->match[kv_index(st->pick, KV_MAX_BACKENDS)];
+	st->choice.total = st->need;
 	st->choice.own = kv_left(st->need, st->choice.matched);
 	st->choice.wait = kv_saturate(kv_wait(b, st->now));
 	return 0;

@@ -32,6 +32,8 @@ struct kv_choice {
 	__u32 price;	/* p of the price policy, in 1/1024 */
 	__u32 intended; /* backend to be learned as home: the choice, unless diverted */
 	__u32 believed; /* tokens believed cached there, whether that counts or not */
+	__u32 total;	/* tokens of the prompt, reckoned from the body where not told */
+	__u32 zero;
 };
 
 /* A holder is one word, so that it changes in one atomic step:

@@ -14,6 +14,7 @@ KV_TIMES=$([ "${KV_SOAK:-}" = 1 ] && echo 10 || echo 1)
 KV_PATIENCE=60
 
 setup_file() {
+	export KV_NAMED=v4 # two ways to relay, one service each
 	kv_up 2 2
 	kv_gateway
 	: >"$KV_RUN/traffic"

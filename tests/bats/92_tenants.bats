@@ -13,6 +13,7 @@ setup_file() {
 	# So many requests: without the sanitizers. The last tests are with them.
 	KV_SAN=$KV_BIN TIMES=${KV_SOAK:+10}
 	export KV_SAN KV_BIN=$KV_OUT TIMES=${TIMES:-1}
+	export KV_NAMED=v6 # two ways to relay, one service each
 	kv_up $HOSTS 3
 	gateway
 }

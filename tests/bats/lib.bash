@@ -95,7 +95,8 @@ until_true() {
 	done
 }
 
-# kv_config [POLICY]: the configuration that kv_gateway takes by default, on stdout
+# kv_config [POLICY]: the configuration that kv_gateway takes by default, on stdout. KV_NAMED: the
+# services, of v4 and v6, whose answers name their backend (answer_header).
 kv_config() {
 	local policy=${1:-price} i
 	echo "pin: $KV_PIN"
@@ -108,6 +109,7 @@ kv_config() {
 	echo "  - name: v4"
 	echo "    listen: [\"$KV_V4\"]"
 	echo "    policy: $policy"
+	[[ "${KV_NAMED:-}" != *v4* ]] || echo "    answer_header: true"
 	echo "    backends:"
 	for ((i = 1; i <= KV_ENGINES; i++)); do
 		echo "      - {name: e$i, address: \"10.72.$i.2:8000\"}"
@@ -115,6 +117,7 @@ kv_config() {
 	echo "  - name: v6"
 	echo "    listen: [\"$KV_V6\"]"
 	echo "    policy: $policy"
+	[[ "${KV_NAMED:-}" != *v6* ]] || echo "    answer_header: true"
 	echo "    backends:"
 	for ((i = 1; i <= KV_ENGINES; i++)); do
 		echo "      - {name: e$i-6, address: \"[fd72::$i:2]:8000\"}"

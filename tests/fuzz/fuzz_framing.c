@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Response framing: in pieces as in one. The first byte of the input seeds the cuts, its low
- * bit says whether it is a HEAD request; the rest is the response.
+ * Response framing: in pieces as in one, also where the agent looks for the place of a line of its
+ * own in the head. The first byte of the input seeds the cuts, its low bit says whether it is a
+ * HEAD request; the rest is the response.
  */
 #include <stdlib.h>
 
 #include <kvsteer/framing.h>
+
+#include "agent/answer_header.c"
 
 #define must(cond)                                                                                 \
 	do {                                                                                       \
@@ -27,12 +30,29 @@ static __u32 run(struct kv_framing *f, const __u8 *data, __u32 from, __u32 to)
 	return n;
 }
 
+/* The same with a line that waits for its place, which is then counted from the first piece on. */
+static __u32 place(struct kv_framing *f, const __u8 *data, __u32 from, __u32 to, __u32 *ret_place)
+{
+	char *copy = malloc(to - from + 1);
+	__u32 at = 0, n;
+
+	memcpy(copy, data + from, to - from);
+	n = answer_frame(f, copy, to - from, *ret_place ? NULL : &at);
+	must(at <= n);
+	if (at) {
+		must(copy[at - 1] == '\n' && kv_framing_answered(f));
+		*ret_place = from + at;
+	}
+	free(copy);
+	return n;
+}
+
 int LLVMFuzzerTestOneInput(const __u8 *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const __u8 *data, size_t size)
 {
 	struct kv_framing whole, pieces, bytes;
-	__u32 len, n, total = 0, at, cut, seed;
+	__u32 len, n, total = 0, at, cut, seed, once = 0, cuts = 0;
 
 	if (!size)
 		return 0;
@@ -50,14 +70,19 @@ int LLVMFuzzerTestOneInput(const __u8 *data, size_t size)
 		must(whole.left);
 
 	kv_framing_init(&pieces, !(seed & 1));
+	must(place(&pieces, data, 0, len, &once) == n);
+	must(!memcmp(&whole, &pieces, sizeof(whole)));
+	must(once || whole.state < KV_FRAMING_CHUNK || kv_framing_broken(&whole));
+
+	kv_framing_init(&pieces, whole.flags & KV_FRAMING_HEAD);
 	for (at = 0; at < len; at += cut) {
 		seed = seed * 1103515245 + 12345;
 		cut = 1 + (seed >> 16) % ((seed >> 8) % 3 ? 9 : 150);
 		if (cut > len - at)
 			cut = len - at;
-		total += run(&pieces, data, at, at + cut);
+		total += place(&pieces, data, at, at + cut, &cuts);
 	}
-	must(total == n);
+	must(total == n && cuts == once);
 	must(!memcmp(&whole, &pieces, sizeof(whole)));
 
 	kv_framing_init(&bytes, whole.flags & KV_FRAMING_HEAD);

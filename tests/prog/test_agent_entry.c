@@ -24,6 +24,12 @@ static int take(__u32 *of)
 	return entry_set_busy(&dp, &flow.c.key, SERVICE, 12345, of);
 }
 
+static int offer(__u32 slot, __u32 gen, bool offered, bool head)
+{
+	return entry_offer(&dp, &flow.c.key, hold,
+			   &(struct entry_offer){slot, gen, offered, head, 10 * slot});
+}
+
 /* A request of its own, from an entry that is made to the one that is left. */
 static void test_request(void)
 {
@@ -39,11 +45,12 @@ static void test_request(void)
 	CHECK_EQ(c.service, SERVICE);
 	CHECK_EQ(c.last_ns, 12345);
 	CHECK_EQ(c.pair.note, KV_NOTE_READING);
-	CHECK_EQ(entry_offer(&dp, &flow.c.key, hold, 7, 8, true, true), 0);
+	CHECK_EQ(offer(7, 8, true, true), 0);
 	c = client_entry();
 	CHECK_EQ(c.pair.slot, 7);
 	CHECK_EQ(c.pair.gen, 8);
 	CHECK_EQ(c.pair.offered, 1);
+	CHECK_EQ(c.pair.inserted, 70);
 	CHECK_EQ(c.pair.note, KV_NOTE_NONE);
 	CHECK_EQ(c.pair.response.flags, KV_FRAMING_HEAD);
 	CHECK_EQ(entry_hold(&dp, &flow.c.key, 7, 8, &c), ENTRY_MINE);
@@ -53,7 +60,7 @@ static void test_request(void)
 	CHECK(hold != first);
 	CHECK_EQ(client_entry().pair.offered, 0);
 	CHECK_EQ(entry_set_home(&dp, &flow.c.key, first, 0, 0), -ESTALE);
-	CHECK_EQ(entry_offer(&dp, &flow.c.key, hold, 9, 9, false, false), 0);
+	CHECK_EQ(offer(9, 9, false, false), 0);
 	CHECK_EQ(client_entry().pair.note, KV_NOTE_RELAYED);
 	CHECK_EQ(entry_set_home(&dp, &flow.c.key, hold, 0, 0), 0);
 	c = client_entry();
@@ -74,7 +81,7 @@ static void test_kept(void)
 	c.path = 3;
 	gw_client_set(&c.key, &c);
 	CHECK_EQ(take(&hold), 0);
-	CHECK_EQ(entry_offer(&dp, &flow.c.key, hold, 7, 8, true, false), 0);
+	CHECK_EQ(offer(7, 8, true, false), 0);
 	CHECK_EQ(entry_set_home(&dp, &flow.c.key, hold, 0, 0), 0);
 	c = client_entry();
 	CHECK_EQ(c.handed, 4711);
@@ -92,11 +99,11 @@ static void test_next_connection(void)
 	entry_begin();
 	CHECK_EQ(take(&hold), 0);
 	gw_clear(gw.skel->maps.kv_clients);
-	CHECK_EQ(entry_offer(&dp, &flow.c.key, hold, 7, 8, true, false), -ESTALE);
+	CHECK_EQ(offer(7, 8, true, false), -ESTALE);
 	CHECK_EQ(entry_set_home(&dp, &flow.c.key, hold, 0, 0), -ESTALE);
 	CHECK_EQ(client_entry().state, KV_NONE);
 	CHECK_EQ(take(&next), 0);
-	CHECK_EQ(entry_offer(&dp, &flow.c.key, hold, 7, 8, true, false), -ESTALE);
+	CHECK_EQ(offer(7, 8, true, false), -ESTALE);
 	CHECK_EQ(entry_set_home(&dp, &flow.c.key, hold, 0, 0), -ESTALE);
 	CHECK_EQ(take(&hold), -EBUSY);
 	CHECK_EQ(client_entry().hold, next);

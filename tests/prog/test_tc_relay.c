@@ -28,8 +28,9 @@ static void decide(void)
 	CHECK_EQ(gw.call->choice.backend, BACKEND);
 }
 
-/* A request is decided by the agent, written to upstream 0, and its response offered. */
-static void relay(__u32 offered)
+/* A request is decided by the agent, written to upstream 0, and its response offered, to which the
+ * agent will add so many bytes. */
+static void relay_with(__u32 offered, __u32 inserted)
 {
 	struct kv_upstream *u = slot(0);
 	struct kv_client c;
@@ -46,6 +47,7 @@ static void relay(__u32 offered)
 	c.pair.slot = SLOT(0);
 	c.pair.gen = ++u->gen;
 	c.pair.offered = offered;
+	c.pair.inserted = inserted;
 	c.hold = 1;
 	kv_framing_init(&c.pair.response, false);
 	gw.backends[BACKEND].idle[0] &= ~BIT(0);
@@ -57,6 +59,11 @@ static void relay(__u32 offered)
 	flow.c.seq += LEN(GET);
 	pass(flow.u[0].home, flow.u[0].far, GET, LEN(GET));
 	flow.u[0].ack += LEN(GET);
+}
+
+static void relay(__u32 offered)
+{
+	relay_with(offered, 0);
 }
 
 /* A segment that the agent is to read: the kernel sees it first, and then it really comes. */
@@ -191,6 +198,53 @@ static void test_held_bytes(void)
 	COUNTED();
 }
 
+/* The agent adds a field to the final head: as long as the client has not got it, no head and no
+ * part of one passes without it. Positions are right behind it; what is told of the response's
+ * length, and what is taken for an earlier one's, goes by the backend's bytes. */
+static void test_field_added(void)
+{
+	static const char interim[] = "HTTP/1.1 100 Continue\r\n\r\n",
+			  status[] = "HTTP/1.1 200 OK\r\n", rest[] = "Content-Length: 30\r\n\r\n",
+			  field[] = "KV-Steer: x\r\n";
+	const __u32 relayed = LEN(interim) + LEN(status) + LEN(rest);
+	struct packet p;
+
+	relay_with(1, LEN(field));
+	comes_home(interim, LEN(interim));
+	agent_writes(interim, LEN(interim));
+	comes_home(status, 9);
+	agent_writes(status, 9);
+	comes_home(status + 9, LEN(status) - 9);
+	agent_writes(status + 9, LEN(status) - 9);
+	comes_home(rest, LEN(rest));
+	CHECK_EQ(client_entry().state, KV_CLIENT_AGENT);
+	agent_writes(field, LEN(field) - 1); /* in two */
+	comes_home(TEN, 10);
+	agent_writes(field + LEN(field) - 1, 1);
+	agent_writes(rest, LEN(rest));
+	CHECK_EQ(client_entry().state, KV_CLIENT_AGENT);
+	agent_writes(TEN, 10);
+	flow_pair(0);
+	flow.c.tsval_sent = 0;
+	BACKEND_SAYS(0, TEN, 10);
+	COUNTED(N(lends_midflight, 1), TO_CLIENT_N(1, 10));
+	CHECK_EQ(client_entry().pair.relayed, relayed + 10);
+	/* once more from its first byte; and from the one before that */
+	p = segment(&flow.u[0], PSH, interim, LEN(interim));
+	p.seq -= relayed + 20;
+	send_from(&flow.u[0], &p);
+	COUNTED(TO_CLIENT_N(1, LEN(interim)));
+	p.seq--;
+	send_from(&flow.u[0], &p);
+	DROPPED();
+	COUNTED(N(drop_stale, 1));
+	BACKEND_SAYS(0, TEN, 10);
+	COUNTED(TO_CLIENT_N(1, 10));
+	RETURNS(0);
+	ASK(0, GET, LEN(GET));
+	COUNTED(LENT(LEN(GET)));
+}
+
 /* A segment is on its way to the home socket, which does not know it yet, when its duplicate comes:
  * that goes the same way, or the agent would relay bytes that the client has. */
 static void test_duplicate(void)
@@ -299,6 +353,7 @@ int main(void)
 		{"lent in mid-flight", test_lent_in_flight},
 		{"lent at its last segment", test_lent_at_the_end},
 		{"bytes are held on the way", test_held_bytes},
+		{"a field is added", test_field_added},
 		{"a duplicate of what the home socket gets", test_duplicate},
 		{"relayed whole", test_relayed_whole},
 		{"decisions taken back", test_taken_back},

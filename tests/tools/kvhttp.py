@@ -4,6 +4,7 @@ import argparse
 import functools
 import hashlib
 import json
+import re
 import socket
 import struct
 import sys
@@ -20,8 +21,21 @@ class Closed(Exception):
     """The peer ended the connection before the answer was complete."""
 
 
+NAMED = re.compile(rb"(HTTP/1\.1 [^\r]*\r\n)"
+                   rb'KV-Steer: matched=(\d+), total=(\d+), backend="([!#-~]+)"\r\n')
+
+
 class Response:
+    """named: what the gateway says in a line of its own behind the status line, which is no part of
+    head and wire; or None."""
+
     def __init__(self, status, head, fields):
+        own = NAMED.match(head)
+        self.named = None
+        if own:
+            head = own[1] + head[own.end():]
+            fields = fields[1:]
+            self.named = {"matched": int(own[2]), "total": int(own[3]), "backend": own[4].decode()}
         self.status = status
         self.head = head
         self.fields = fields
@@ -170,10 +184,13 @@ class Conn:
             return False
 
 
+ALWAYS = []  # fields of every request
+
+
 def request(method, path, body=b"", fields=(), chunks=None, host="test"):
     """The bytes of a request; chunks: sizes of chunks instead of Content-Length."""
     head = [f"{method} {path} HTTP/1.1", f"Host: {host}"]
-    head += [f"{n}: {v}" for n, v in fields]
+    head += [f"{n}: {v}" for n, v in [*fields, *ALWAYS]]
     if chunks is not None:
         head.append("Transfer-Encoding: chunked")
         at, coded = 0, b""
@@ -209,8 +226,9 @@ def pattern(n, seed=1):
 class Record:
     """What was asked and answered, to be compared with the engines' own log."""
 
-    def __init__(self, log):
+    def __init__(self, log, named=False):
         self.log = log
+        self.named = named  # answers may name their backend
         self.seen = {}
         self.bad = []
         self.prefix = f"{time.time_ns():x}-"
@@ -220,6 +238,8 @@ class Record:
 
     def add(self, tag, body, response):
         self.seen[tag] = (hashlib.sha256(body).hexdigest(), response)
+        if response.named and (not self.named or response.named["backend"] != response.engine):
+            self.fail(f"{tag}: answered by {response.engine}, says {response.named}")
 
     def fail(self, text):
         self.bad.append(text)
@@ -258,7 +278,9 @@ class Record:
             self.compare()
         for text in self.bad[:20]:
             print(f"{what}: {text}")
-        print(f"{what}: {len(self.seen)} answers, {len(self.bad)} wrong")
+        named = sum(bool(r.named) for _, r in self.seen.values())
+        print(f"{what}: {len(self.seen)} answers, {len(self.bad)} wrong"
+              + (f", {named} named" if self.named else ""))
         return not self.bad
 
 
@@ -267,6 +289,8 @@ def arguments(doc, cases):
     p.add_argument("--to", type=target, required=True, help="ADDR:PORT of the service")
     p.add_argument("--log", help="the engines' log")
     p.add_argument("--seed", type=int, default=1)
+    p.add_argument("--named", action="store_true", help="the service has answer_header: true")
+    p.add_argument("--agent", action="store_true", help="every request by the agent lane")
     p.add_argument("case", nargs="+", choices=sorted(cases) + ["all"])
     args = p.parse_args()
     if "all" in args.case:
@@ -278,8 +302,10 @@ def main(doc, cases):
     """cases: name → function(args, record)"""
     args = arguments(doc, cases)
     good = True
+    if args.agent:
+        ALWAYS.append(("Upgrade", "none"))  # which only the agent can take out
     for name in args.case:
-        record = Record(args.log)
+        record = Record(args.log, args.named)
         try:
             cases[name](args, record)
         except (OSError, Closed, ValueError) as e:

@@ -58,11 +58,12 @@ static const struct {
 	{"services: []\n", "f:1: services: a list of 0: expected 1 to 16 entries"},
 	{"services: [x]\n",
 	 "f:1: services[0]: found \"x\": expected keys and values: name, listen, "
-	 "policy, floor, affinity, body_limit, capacity, rate, events, discover, backends"},
+	 "policy, floor, affinity, body_limit, answer_header, capacity, rate, events, discover, "
+	 "backends"},
 	{SERVICE "polices: 1\n", "f:4: unknown key \"polices\": expected one of " TOP_KEYS},
-	{SERVICE "  polici: 1\n",
-	 "f:4: services[0]: unknown key \"polici\": expected one of name, "
-	 "listen, policy, floor, affinity, body_limit, capacity, rate, events, discover, backends"},
+	{SERVICE "  polici: 1\n", "f:4: services[0]: unknown key \"polici\": expected one of name, "
+				  "listen, policy, floor, affinity, body_limit, answer_header, "
+				  "capacity, rate, events, discover, backends"},
 	{SERVICE "  policy: least\n  policy: hash\n",
 	 "f:5: services[0].policy: key given twice: expected it once"},
 	{SERVICE "? [x]\n: 1\n", "f:4: a key that is not a word: expected one of " TOP_KEYS},
@@ -218,6 +219,8 @@ static const struct {
 	{SERVICE "health: {eject_share: 101}\n", "f:4: health.eject_share: found \"101\": expected "
 						 "percent, a whole number from 0 (never) to 100"},
 	{SERVICE "  policy: fast\n", "f:4: services[0].policy: found \"fast\": expected " POLICIES},
+	{SERVICE "  answer_header: on\n",
+	 "f:4: services[0].answer_header: found \"on\": expected true or false"},
 	{SERVICE "  body_limit: 64mib\n",
 	 "f:4: services[0].body_limit: found \"64mib\": expected a size from 1KiB to 1GiB"},
 	{SERVICE "  backends:\n  - address: 10.0.0.1\n",
@@ -351,6 +354,7 @@ static const char full[] =
 	"  floor: 512\n"
 	"  affinity: full\n"
 	"  body_limit: 2000\n"
+	"  answer_header: true\n"
 	"  capacity: 1000\n"
 	"  rate: 500\n"
 	"  events: {model: m, port: 5557, replay_port: 5558, topic: kv@, ranks: 2, first: 1,\n"
@@ -426,6 +430,8 @@ static void full_file(void)
 	CHECK_EQ(c->services[0].affinity, KV_AFFINITY_FULL);
 	CHECK_EQ(c->services[1].affinity, KV_AFFINITY_AUTO);
 	CHECK_EQ(c->services[0].body_limit, 2000);
+	CHECK(c->services[0].answer_header);
+	CHECK(!c->services[1].answer_header);
 	CHECK_EQ(c->services[0].n_listen, 2);
 	CHECK_STR(kv_addr_format(&c->services[0].listen[0], text, sizeof(text)), "*:8080");
 	CHECK_STR(kv_addr_format(&c->services[0].listen[1], text, sizeof(text)), "[fd00::1]:8081");
@@ -590,6 +596,7 @@ static void differences(void)
 				    "  policy: hash\n"
 				    "  affinity: off\n"
 				    "  body_limit: 128MiB\n"
+				    "  answer_header: true\n"
 				    "  events: {bind: \"*:5557\"}\n"
 				    "  discover: {dns: llm.test, port: 8000}\n"
 				    "  backends:\n"
@@ -622,6 +629,7 @@ static void differences(void)
 		"service a: policy price -> hash",
 		"service a: affinity auto -> off",
 		"service a: body_limit 64MiB -> 128MiB",
+		"service a: answer_header false -> true",
 		"service a: events off -> bind tcp://*:5557",
 		"service a: discover off -> llm.test port 8000",
 		"backend x: capacity as told -> 128",
@@ -648,6 +656,7 @@ static void differences(void)
 		"service a: policy hash -> price",
 		"service a: affinity off -> auto",
 		"service a: body_limit 128MiB -> 64MiB",
+		"service a: answer_header true -> false",
 		"service a: events bind tcp://*:5557 -> off",
 		"service a: discover llm.test port 8000 -> off",
 		"backend x: capacity 128 -> as told",

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Response framing: a corpus of responses, each whole and cut at every byte. */
+/* Response framing: a corpus of responses, each whole and cut at every byte; and with a line of
+ * ours put into their heads (agent/answer_header.h). */
 #include <stdlib.h>
 
 #include <kvsteer/framing.h>
 
 #include "check.h"
+#include "agent/answer_header.c"
 
 enum end { DONE, OPEN, CLOSE, BROKEN }; /* OPEN: more bytes are wanted */
 
@@ -210,6 +212,89 @@ static void check_cuts(const struct response *r)
 	CHECK(!memcmp(&f, &whole, sizeof(f)));
 }
 
+/* ---- a line of ours ------------------------------------------------------------------- */
+
+/* Where it belongs, by another reading of the text: behind the first status line that is no 1xx; 0:
+ * there is none. */
+static unsigned int place_of(const char *text)
+{
+	const char *at = text, *line, *end;
+
+	for (; at; at = end ? end + 4 : NULL) {
+		int status = strncmp(at, "HTTP/1.", 7) || (at[7] | 1) != '1' ? 0 : atoi(at + 9);
+
+		line = strstr(at, "\r\n");
+		end = strstr(at, "\r\n\r\n");
+		if (!line || status < 100 || status > 599 || status == 101 ||
+		    memchr(at, '\n', line - at))
+			return 0;
+		if (status >= 200)
+			return line + 2 - text;
+	}
+	return 0;
+}
+
+struct put {
+	struct kv_framing f;
+	unsigned int len, at, taken; /* at: of the response's bytes, 0: not yet */
+	char out[1000];
+};
+
+#define LINE "KV-Steer: x\r\n"
+
+/* What the agent does with a piece. */
+static void put_piece(struct put *p, const char *text, unsigned int from, unsigned int to)
+{
+	char *copy = malloc(to - from + 1);
+	__u32 at = 0, used;
+
+	memcpy(copy, text + from, to - from);
+	used = answer_frame(&p->f, copy, to - from, p->at ? NULL : &at);
+	CHECK(at <= used && p->len + used + strlen(LINE) <= sizeof(p->out));
+	memcpy(p->out + p->len, copy, at);
+	if (at) {
+		p->at = p->taken + at;
+		memcpy(p->out + p->len + at, LINE, strlen(LINE));
+		p->len += strlen(LINE);
+	}
+	memcpy(p->out + p->len + at, copy + at, used - at);
+	p->len += used;
+	p->taken += used;
+	free(copy);
+}
+
+/* a and b: where it is cut. The line is in its place, all other bytes are as they were, and so is
+ * what is known of them. */
+static void check_put(const struct response *r, unsigned int a, unsigned int b)
+{
+	unsigned int len = strlen(r->text), place = place_of(r->text), n = len - r->extra;
+	struct kv_framing whole;
+	struct put p = {};
+	char wanted[1000];
+
+	kv_framing_init(&whole, r->head);
+	run(&whole, r->text, 0, len);
+	kv_framing_init(&p.f, r->head);
+	put_piece(&p, r->text, 0, a);
+	put_piece(&p, r->text, a, b);
+	put_piece(&p, r->text, b, len);
+	snprintf(wanted, sizeof(wanted), "%.*s%s%.*s", place, r->text, place ? LINE : "", n - place,
+		 r->text + place);
+	CHECK_EQ(p.at, place);
+	CHECK_EQ(p.len, strlen(wanted));
+	CHECK(!memcmp(p.out, wanted, p.len));
+	CHECK(!memcmp(&p.f, &whole, sizeof(whole)));
+}
+
+static void check_line(const char *name, __u32 matched, __u32 total, const char *wanted)
+{
+	char line[ANSWER_HEADER_MAX];
+
+	CHECK_EQ(answer_header(line, &(struct answer_header){name, matched, total}),
+		 strlen(wanted));
+	CHECK_STR(line, wanted);
+}
+
 /* head, then n times the byte c, then tail: in pieces of 1000. */
 static enum end long_one(const char *head, unsigned int n, const char *tail)
 {
@@ -236,7 +321,24 @@ int main(void)
 		{
 			check_whole(&responses[i]);
 			check_cuts(&responses[i]);
+			for (size_t a = 0; a <= strlen(responses[i].text); a++)
+				for (size_t b = a; b <= strlen(responses[i].text); b += 1 + b / 8)
+					check_put(&responses[i], a, b);
 		}
+	}
+	TEST("KV-Steer")
+	{
+		static const char name[] =
+			"[2001:db8::1]-a.name.of.sixty-three.bytes_012345678901234567890";
+
+		check_line("e1", 832, 889, "KV-Steer: matched=832, total=889, backend=\"e1\"\r\n");
+		check_line("10.0.0.1:8000", 0, 0,
+			   "KV-Steer: matched=0, total=0, backend=\"10.0.0.1:8000\"\r\n");
+		CHECK_EQ(strlen(name), KV_NAME_LEN - 1);
+		check_line(name, ~0u, ~0u,
+			   "KV-Steer: matched=4294967295, total=4294967295, "
+			   "backend=\"[2001:db8::1]-a.name.of.sixty-three.bytes_"
+			   "012345678901234567890\"\r\n");
 	}
 	TEST("limits")
 	{

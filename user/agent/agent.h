@@ -13,6 +13,7 @@
  *	entry, steer		what agent and kernel do together, per client and per decision
  *	tenancy			tenants' hashes apart
  *	answer			answers of our own
+ *	answer_header		what is added to engines' answers
  *	told*			what engines tell of their caches
  *	events, sweep		what the kernel tells; what time does
  *	silent, probe		peers that say nothing

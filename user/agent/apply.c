@@ -96,6 +96,7 @@ static void keep_service_value(struct agent *agent, const struct kv_change *chan
 		service->floor = change->old_service->floor;
 		service->affinity = change->old_service->affinity;
 		service->body_limit = change->old_service->body_limit;
+		service->answer_header = change->old_service->answer_header;
 		service->events = change->old_service->events;
 		service->discover = change->old_service->discover;
 		return;

@@ -13,6 +13,7 @@
 #include <kvsteer/request.h>
 
 #include "agent/agent.h"
+#include "agent/answer_header.h"
 #include "agent/buffer.h"
 #include "agent/entry.h"
 
@@ -48,7 +49,10 @@ struct request {
 	__u8 attempts; /* upstreams tried */
 	bool masked;   /* not all of its service's backends serve its model, or have room … */
 	__u64 mask[KV_MAX_BACKENDS / 64]; /* … but these */
-	__u32 matched;			  /* tokens believed cached where it goes */
+	__u32 matched;			  /* tokens that counted as cached there */
+	__u32 total;			  /* … of so many */
+	char header[ANSWER_HEADER_MAX];	  /* line of ours for the answer's head */
+	__u32 header_len;		  /* 0: none, or it has been put there */
 	__u8 class;			  /* enum proof_class */
 	bool traced;			  /* its record has ended */
 	struct kv_trace_from from;	  /* of its record */

@@ -84,13 +84,14 @@ int entry_set_busy(struct dataplane *dp, const struct kv_tuple *key, __u32 servi
 	return 0;
 }
 
-int entry_offer(struct dataplane *dp, const struct kv_tuple *key, __u32 hold, __u32 slot, __u32 gen,
-		bool offered, bool head_request)
+int entry_offer(struct dataplane *dp, const struct kv_tuple *key, __u32 hold,
+		const struct entry_offer *offer)
 {
-	dp->entry_call->slot = slot;
-	dp->entry_call->gen = gen;
-	dp->entry_call->offered = offered;
-	dp->entry_call->head_request = head_request;
+	dp->entry_call->slot = offer->slot;
+	dp->entry_call->gen = offer->gen;
+	dp->entry_call->offered = offer->offered;
+	dp->entry_call->head_request = offer->head_request;
+	dp->entry_call->inserted = offer->inserted;
 	return call(dp, KV_ENTRY_OFFER, key, hold) == KV_ENTRY_DONE ? 0 : -ESTALE;
 }
 

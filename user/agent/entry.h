@@ -31,9 +31,16 @@ enum entry_hold entry_hold(struct dataplane *dp, const struct kv_tuple *key, __u
  */
 int entry_set_busy(struct dataplane *dp, const struct kv_tuple *key, __u32 service, __u64 now_ns,
 		   __u32 *hold);
-/* The kernel may lend the response of this slot; or (offered false) must not. -ESTALE: not held. */
-int entry_offer(struct dataplane *dp, const struct kv_tuple *key, __u32 hold, __u32 slot, __u32 gen,
-		bool offered, bool head_request);
+struct entry_offer {
+	__u32 slot;
+	__u32 gen;
+	bool offered; /* the kernel may lend the response of this slot; or must not */
+	bool head_request;
+	__u32 inserted; /* bytes that we will write to the client beside the response's */
+};
+/* -ESTALE: not held. */
+int entry_offer(struct dataplane *dp, const struct kv_tuple *key, __u32 hold,
+		const struct entry_offer *offer);
 /* Back to HOME after a response relayed whole, which was not lent; -ESTALE as above. trace: the
  * record that ends with it, after so many bytes of the response; 0: none. */
 int entry_set_home(struct dataplane *dp, const struct kv_tuple *key, __u32 hold, __u64 trace,

@@ -54,6 +54,7 @@ static int service_to_config(const struct agent *agent, const struct kv_service 
 	to->floor = from->floor;
 	to->affinity = from->affinity;
 	to->body_limit = from->body_limit;
+	to->answer_header = from->flags & KV_SERVICE_HEADER;
 	to->events = from->events;
 	to->discover = from->discover;
 	to->backends = calloc(from->n_backends + 1, sizeof(*to->backends));

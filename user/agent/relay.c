@@ -81,6 +81,19 @@ void relay_to_upstream(struct client *c)
 	relay_free_body(c);
 }
 
+/* Before each offer: which of the service's backends it will be, and what we believe of it. */
+static void relay_header(struct client *c)
+{
+	const struct dataplane *dp = &c->agent->dp;
+	struct request *r = c->request;
+
+	r->header_len = 0;
+	if (kv_read_once(dp->services[c->service].flags) & KV_SERVICE_HEADER)
+		r->header_len = answer_header(
+			r->header, &(struct answer_header){dp->backends[r->up->backend].name,
+							   r->matched, r->total});
+}
+
 void relay_start(struct client *c, struct upstream *up)
 {
 	struct agent *agent = c->agent;
@@ -93,9 +106,11 @@ void relay_start(struct client *c, struct upstream *up)
 	r->offered = c->in.len == r->len && !c->eof && (r->head.minor || !c->close_after);
 	r->answered = false;
 	kv_framing_init(&r->response, r->head.is_head);
+	relay_header(c);
 	client_set_phase(c, CLIENT_RELAYING);
-	if (entry_offer(&agent->dp, &c->key, c->hold, up->slot, r->gen, r->offered,
-			r->head.is_head))
+	if (entry_offer(&agent->dp, &c->key, c->hold,
+			&(struct entry_offer){up->slot, r->gen, r->offered, r->head.is_head,
+					      r->header_len}))
 		r->offered = false;
 	relay_deadline(c);
 	client_watch(c, !c->eof);
@@ -131,9 +146,10 @@ void relay_from_upstream(struct client *c)
 {
 	struct agent *agent = c->agent;
 	struct request *r = c->request;
-	struct kv_source s = {.data = (const __u8 *)agent->scratch};
+	/* What is to be put in it finds room in front. */
+	char *piece = agent->scratch + r->header_len;
 	bool begun = r->answered, told = kv_framing_answered(&r->response);
-	__u32 used;
+	__u32 used, at = 0;
 	ssize_t n;
 
 	/* Bytes stay in the upstream's socket while the client's is full: TCP tells the backend. */
@@ -145,31 +161,35 @@ void relay_from_upstream(struct client *c)
 		relay_retry(c, true);
 		return;
 	}
-	n = recv(r->up->fd, agent->scratch, relay_room(c), 0);
+	n = recv(r->up->fd, piece, relay_room(c) - r->header_len, 0);
 	if (n < 0 && errno == EAGAIN)
 		return;
 	if (n <= 0) {
 		relay_upstream_ended(c, n < 0);
 		return;
 	}
-	s.len = n;
-	used = kv_framing_run(&r->response, &s, 0, n);
+	used = answer_frame(&r->response, piece, n, r->header_len ? &at : NULL);
 	if (used < n || kv_framing_broken(&r->response))
 		r->broken = true;
 	r->answered = true;
 	r->answer_len += used;
-	if (!told && kv_framing_answered(&r->response) &&
-	    relay_answered(c, begun, agent->scratch, n))
+	if (!told && kv_framing_answered(&r->response) && relay_answered(c, begun, piece, n))
 		return;
 	if (kv_framing_begun(&r->response))
 		relay_settle(c, r->up->slot,
 			     kv_answer_caches(r->response.status) ? KV_CALL_SETTLE_ANSWERED
 								  : KV_CALL_SETTLE_REFUSED);
 	if (!begun && kv_framing_done(&r->response))
-		relay_usage(c, agent->scratch, used);
+		relay_usage(c, piece, used);
 	relay_deadline(c);
 	relay_free_body(c);
-	if (client_send(c, agent->scratch, used, kv_framing_done(&r->response) ? MSG_MORE : 0)) {
+	if (at) {
+		piece = memmove(agent->scratch, piece, at);
+		memcpy(piece + at, r->header, r->header_len);
+		used += r->header_len;
+		r->header_len = 0;
+	}
+	if (client_send(c, piece, used, kv_framing_done(&r->response) ? MSG_MORE : 0)) {
 		client_close(c);
 		return;
 	}

@@ -27,12 +27,15 @@ void request_decide(struct client *c, __u32 exclude)
 {
 	struct agent *agent = c->agent;
 	struct request *r = c->request;
+	struct kv_choice choice = {};
 	struct upstream *up;
 	__u32 backend;
 
 	r->dispatch.query.exclude = exclude;
 	backend = steer_decide(&agent->dp, &r->dispatch, r->masked ? r->mask : NULL, &r->from,
-			       &r->matched);
+			       &choice);
+	r->matched = choice.matched;
+	r->total = choice.total;
 	if (backend == KV_NONE) {
 		if (exclude != KV_NONE && r->gen)
 			answer_bad_gateway(c);

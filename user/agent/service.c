@@ -36,6 +36,10 @@ void service_update(struct agent *agent, __u32 id, const struct kv_config_servic
 	kv_write_once(service->floor, from->floor);
 	kv_write_once(service->affinity, from->affinity);
 	kv_write_once(service->body_limit, from->body_limit);
+	if (from->answer_header)
+		kv_atomic_fetch_or(&service->flags, KV_SERVICE_HEADER);
+	else
+		kv_atomic_fetch_and(&service->flags, ~KV_SERVICE_HEADER);
 	service->events = from->events;
 	if (memcmp(&service->discover, &from->discover, sizeof(from->discover)))
 		memset(&service->found, 0, sizeof(service->found));
@@ -134,7 +138,7 @@ int service_add(struct agent *agent, const struct kv_config *config,
 	memset(service, 0, sizeof(*service));
 	memcpy(service->name, from->name, sizeof(service->name));
 	service_update(agent, id, from);
-	kv_write_once(service->flags, KV_SERVICE_UP);
+	kv_atomic_fetch_or(&service->flags, KV_SERVICE_UP);
 	for (__u32 i = 0; !err && i < from->n_backends; i++)
 		err = backend_add(agent, config, id, &from->backends[i]);
 	if (!err)

@@ -17,7 +17,7 @@ int service_add(struct agent *agent, const struct kv_config *config,
 		const struct kv_config_service *from);
 /* After an error of service_add. */
 void service_undo_add(struct agent *agent, const struct kv_config_service *from);
-/* Policy, floor, body limit: effective with the next decision. */
+/* All but its addresses and backends: effective with the next decision. */
 void service_update(struct agent *agent, __u32 id, const struct kv_config_service *from);
 /* Closes the addresses that are not listed any more; opens those that are new, all or none. */
 void service_unlisten_others(struct agent *agent, __u32 id, const struct kv_config_service *from);

@@ -19,7 +19,7 @@ static int call_kernel(struct dataplane *dp)
 }
 
 __u32 steer_decide(struct dataplane *dp, struct kv_dispatch *dispatch, const __u64 *mask,
-		   const struct kv_trace_from *from, __u32 *ret_matched)
+		   const struct kv_trace_from *from, struct kv_choice *ret)
 {
 	dp->call->op = KV_CALL_DECIDE;
 	dp->call->slot = KV_NONE;
@@ -34,8 +34,8 @@ __u32 steer_decide(struct dataplane *dp, struct kv_dispatch *dispatch, const __u
 	if (call_kernel(dp))
 		return KV_NONE;
 	*dispatch = dp->call->dispatch;
-	*ret_matched = dp->call->choice.matched;
-	return dp->call->choice.backend;
+	*ret = dp->call->choice;
+	return ret->backend;
 }
 
 void steer_undo(struct dataplane *dp, const struct kv_dispatch *dispatch)

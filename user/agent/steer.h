@@ -6,9 +6,9 @@
 #include "agent/dataplane.h"
 
 /* dispatch->query in, its charges out; mask: of those backends only, NULL: of all. Returns the
- * backend, KV_NONE: none takes requests. ret_matched: tokens believed cached there. */
+ * backend, KV_NONE: none takes requests, and ret is not written. */
 __u32 steer_decide(struct dataplane *dp, struct kv_dispatch *dispatch, const __u64 *mask,
-		   const struct kv_trace_from *from, __u32 *ret_matched);
+		   const struct kv_trace_from *from, struct kv_choice *ret);
 /* The decision never got a slot. */
 void steer_undo(struct dataplane *dp, const struct kv_dispatch *dispatch);
 /* What became of the request on a slot; op is one of KV_CALL_SETTLE_*. */

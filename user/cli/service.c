@@ -25,6 +25,7 @@ yyjson_mut_val *service_json(yyjson_mut_doc *doc, const struct view *view, __u32
 	yyjson_mut_obj_add_uint(doc, obj, "floor_tokens", service->floor);
 	yyjson_mut_obj_add_str(doc, obj, "affinity", kv_affinity_name(service->affinity));
 	yyjson_mut_obj_add_uint(doc, obj, "body_limit_bytes", service->body_limit);
+	yyjson_mut_obj_add_bool(doc, obj, "answer_header", service->flags & KV_SERVICE_HEADER);
 	yyjson_mut_obj_add_uint(doc, obj, "used_tokens", steering_used(service, view->now_ns));
 	yyjson_mut_obj_add_uint(doc, obj, "requests", totals.requests);
 	discover_add_json(doc, yyjson_mut_obj_add_arr(doc, obj, "discover"), view, id);
@@ -121,6 +122,8 @@ static void show(const struct view *view, __u32 id)
 	       : service->affinity == KV_AFFINITY_FULL ? "held full, whatever is measured"
 						       : "off");
 	printf("  body limit   %s\n", kv_format_bytes(service->body_limit, number));
+	printf("  KV-Steer     %s\n",
+	       service->flags & KV_SERVICE_HEADER ? "in answers of the agent lane" : "off");
 	printf("  utilisation  %s of %s prefill tokens/s\n",
 	       percent(steering_used(service, view->now_ns) / 30.0, fleet, text),
 	       short_number(fleet, name));

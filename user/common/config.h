@@ -48,7 +48,8 @@ struct kv_config_service {
 	enum kv_policy policy;
 	__u32 floor; /* tokens */
 	enum kv_affinity affinity;
-	__u64 body_limit; /* bytes */
+	__u64 body_limit;   /* bytes */
+	bool answer_header; /* answers of the agent lane name backend and match */
 	struct kv_service_events events;
 	struct kv_service_discover discover;
 	struct kv_config_backend *backends;

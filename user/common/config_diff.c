@@ -84,6 +84,11 @@ static void live_text(void *arg, const char *key, const char *old, const char *n
 	     new);
 }
 
+static const char *flag_text(bool value)
+{
+	return value ? "true" : "false";
+}
+
 static void diff_instance(struct walk *w, const struct kv_config *old, const struct kv_config *new)
 {
 	char a[KV_VALUE_TEXT], b[KV_VALUE_TEXT];
@@ -127,7 +132,7 @@ static void diff_instance(struct walk *w, const struct kv_config *old, const str
 	live_value(w, "limits.memory_per_address", old->limits.memory_per_address,
 		   new->limits.memory_per_address, kv_format_bytes);
 	if (old->watch != new->watch)
-		live_text(w, "watch", old->watch ? "true" : "false", new->watch ? "true" : "false");
+		live_text(w, "watch", flag_text(old->watch), flag_text(new->watch));
 	kv_config_diff_follow(old, new, live_text, w);
 }
 
@@ -252,6 +257,11 @@ static void service_values(struct walk *w, const struct kv_config_service *was,
 		change.key = "body_limit";
 		note(w, change, "service %s: body_limit %s -> %s", now->name,
 		     kv_format_bytes(was->body_limit, a), kv_format_bytes(now->body_limit, b));
+	}
+	if (was->answer_header != now->answer_header) {
+		change.key = "answer_header";
+		note(w, change, "service %s: answer_header %s -> %s", now->name,
+		     flag_text(was->answer_header), flag_text(now->answer_header));
 	}
 	if (memcmp(&was->events, &now->events, sizeof(now->events))) {
 		change.key = "events";

@@ -12,7 +12,7 @@ enum kv_change_type {
 	KV_CHANGE_SERVICE_ADDED,
 	KV_CHANGE_SERVICE_REMOVED,
 	KV_CHANGE_SERVICE, /* one key of a service: listen, policy, floor, affinity,
-			      body_limit, events, discover */
+			      body_limit, answer_header, events, discover */
 	KV_CHANGE_BACKEND_ADDED,
 	KV_CHANGE_BACKEND_REMOVED,
 	KV_CHANGE_BACKEND, /* one key of a backend: capacity, rate, from */

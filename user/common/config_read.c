@@ -268,7 +268,8 @@ static int read_service_values(struct reader *r, const struct kv_raw_service *ra
 	char key[64];
 	int err = read_name(r, raw->name, service->name)
 		?: config_read_number32(r, "floor", raw->floor, &service->floor)
-		?: config_read_number(r, "body_limit", raw->body_limit, &service->body_limit);
+		?: config_read_number(r, "body_limit", raw->body_limit, &service->body_limit)
+		?: config_read_flag(r, "answer_header", raw->answer_header, &service->answer_header);
 
 	if (err)
 		return err;

@@ -67,6 +67,7 @@ static const struct kv_config_rule rules[] = {
 	{"floor", COUNT, 0, 16777216, "tokens, from 0 to 16777216"},
 	{"affinity", NULL, 0, 0, "auto, full or off"},
 	{"body_limit", BYTES, 1024, GIB, "a size from 1KiB to 1GiB"},
+	{"answer_header", NULL, 0, 0, "true or false"},
 	{"address", NULL, 0, 0, KV_ADDR_EXPECTED},
 	{"capacity", kv_parse_capacity, 1, 1ull << 36,
 	 "tokens, or BLOCKSxSIZE as 8192x16, from 1 to 2^36 tokens in all"},

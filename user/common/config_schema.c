@@ -69,6 +69,7 @@ static const cyaml_schema_field_t service_fields[] = {
 	TEXT(struct kv_raw_service, floor, OPTIONAL),
 	TEXT(struct kv_raw_service, affinity, OPTIONAL),
 	TEXT(struct kv_raw_service, body_limit, OPTIONAL),
+	TEXT(struct kv_raw_service, answer_header, OPTIONAL),
 	TEXT(struct kv_raw_service, capacity, OPTIONAL),
 	TEXT(struct kv_raw_service, rate, OPTIONAL),
 	BELOW(struct kv_raw_service, events, events_fields),

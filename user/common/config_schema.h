@@ -54,6 +54,7 @@ struct kv_raw_service {
 	char *floor;
 	char *affinity;
 	char *body_limit;
+	char *answer_header;
 	char *capacity;
 	char *rate;
 	struct kv_raw_events *events;
