@@ -246,9 +246,9 @@ bench-events:
 	$(Q)$(MAKE) --no-print-directory $(B)/kv-bench-events
 	$(Q)$(B)/kv-bench-events -o $(OUT)/bench.json
 
-## bench-steering: steering's goals, one by one, by the simulator (seconds); traces in TRACES
+## bench-steering: steering's goals, one by one, by the simulator (a minute), and docs/steering.md's tables and plots; traces in TRACES
 bench-steering: $(OUT)/kvsteer
-	$(Q)tools/bench/steering.py $(OUT)/kvsteer $(or $(TRACES),../shared/traces)
+	$(Q)tools/bench/steering.py $(OUT)/kvsteer $(or $(TRACES),../shared/traces) docs/steering.md
 
 ## bench-live: traces as live traffic beside the simulator, 12 minutes (root); traces in TRACES
 bench-live:
