@@ -71,6 +71,34 @@ fails() {
 	fails '--slice: found "0"' "$TRACE" --slice 0
 }
 
+@test "caches off: affinity turns itself down, and it is least; caches on again: it is back" {
+	# after it has turned, which the first 64 Ki tokens of each engine decide
+	sim -j "$TRACE" --policy price,least --no-cache all --warmup 200 >auto
+	jq -e '.runs[0] as $p | .runs[1] as $l | $p.affinity_down == 8 and $p.affinity_back == 0 and $p.hit_rate == 0 and $p.requests < 2000 and
+		$p.ttft_mean_s < 1.01 * $l.ttft_mean_s and $p.ttft_p90_s < 1.01 * $l.ttft_p90_s and $p.ttft_p99_s < 1.01 * $l.ttft_p99_s' auto
+	# which is not how it would be without
+	sim -j "$TRACE" --policy price --no-cache all --warmup 200 --affinity full >full
+	jq -es '.[0].runs[0].ttft_mean_s > 1.05 * .[1].runs[1].ttft_mean_s' full auto
+	sim -j "$TRACE" --policy price --warmup 300 >calm
+	for policy in price sticky ttft; do
+		sim -j "$TRACE" --policy $policy --no-cache all@0-250 --warmup 300 >back
+		jq -es '.[0].runs[0] as $b | $b.affinity_down == 8 and $b.affinity_back == 8 and
+			$b.hit_rate > 0.75 * .[1].runs[0].hit_rate' back calm
+	done
+	# one of them only; and none where caches work
+	sim -j "$TRACE" --policy price --no-cache 3 >one
+	jq -e '.runs[0] | .affinity_down == 1 and .affinity_back == 0 and .hit_rate > 0.15' one
+	jq -e '.runs[0] | .affinity_down == 0' calm
+	sim -j "$TRACE" --policy price --affinity off >none
+	jq -es '.[0].runs[0].hit_rate < 0.6 * .[1].runs[0].hit_rate' none calm
+	fails 'expected ENGINE, ENGINE@SECONDS or ENGINE@FROM-TO' "$TRACE" --no-cache 0@5
+	fails 'found "3@9-5": expected ENGINE' "$TRACE" --no-cache 2,3@9-5
+	fails 'found "ally": expected ENGINE' "$TRACE" --no-cache ally
+	fails 'engine 9: there are 8' "$TRACE" --no-cache 9
+	fails 'expected auto, full or off' "$TRACE" --affinity on
+	fails '--warmup: found "-1"' "$TRACE" --warmup -1
+}
+
 @test "the same each time, from a file and from a pipe" {
 	sim -j "$TRACE" --speed 2 | jq 'del(.trace, .runs[].decisions_per_s)' >one
 	zcat "$TRACE" | sim -j - --speed 2 | jq 'del(.trace, .runs[].decisions_per_s)' >two

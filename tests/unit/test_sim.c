@@ -353,6 +353,26 @@ static void test_state(void)
 		}
 	}
 
+	TEST("caches off: nothing is found, on again: as it was; what came before may be left out")
+	{
+		struct sim_options off = options;
+		struct sim_incident incident = {SIM_CACHE_OFF, .engine = SIM_EVERY, .until_s = 30};
+		struct sim_result r, calm = simulate("price", &off, lines, CHATS * TURNS);
+
+		CHECK_EQ(sim_incident_add(&off.incidents, &incident), 0);
+		CHECK_EQ(off.incidents.n, 2);
+		r = simulate("price", &off, lines, CHATS * TURNS);
+		CHECK(r.hit_rate > 0 && r.hit_rate < 0.9 * calm.hit_rate);
+		off.warmup_s = 30;
+		r = simulate("price", &off, lines, CHATS * TURNS);
+		CHECK(r.requests > 0 && r.requests < CHATS * TURNS);
+		CHECK(r.hit_rate > 0.5 * calm.hit_rate);
+		off.warmup_s = 0;
+		off.incidents.n = 1;
+		r = simulate("price", &off, lines, CHATS * TURNS);
+		CHECK_EQ(r.hit_rate, 0);
+	}
+
 	TEST("another agent: the tables are as they were, and so are rates")
 	{
 		struct sim_options same = options;

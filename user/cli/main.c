@@ -39,7 +39,8 @@ static const struct cli_object objects[] = {
 	 "[--block TOKENS] "
 	 "[--rate TOKENS/S] [--events|--learned] [--metrics-delay S] [--plot FILE.svg] "
 	 "[--learn-rates] [--slow ENGINE:FACTOR[@S],…] [--restart ENGINE@S,…] "
-	 "[--agent-restart S,…] [--slice S]",
+	 "[--agent-restart S,…] [--no-cache ENGINE|all[@S[-S]],…] [--affinity auto|full|off] "
+	 "[--slice S] [--warmup S]",
 	 "what this gateway would do for the traffic of a trace", do_simulate, NULL},
 	{"version", "", "of this program and of the maps it reads", do_version, NULL},
 	{0},

@@ -7,6 +7,7 @@
 
 #include "cli.h"
 #include "common/cleanup.h"
+#include "common/config.h"
 #include "common/config_values.h"
 #include "sim/plot.h"
 #include "sim/sim.h"
@@ -145,11 +146,19 @@ static int check_sizes(struct cli *cli, const struct sim_options *s)
 	return 0;
 }
 
+static int read_affinity(struct cli *cli, const char *text, enum kv_affinity *ret)
+{
+	if (text && kv_affinity_parse(text, ret))
+		return cli_usage(cli, "--affinity: found \"%s\": expected auto, full or off", text);
+	return 0;
+}
+
 static int read_order(struct cli *cli, int argc, char **argv, struct order *o)
 {
 	const char *policy = POLICIES_DEFAULT, *speed = "1", *backends = NULL, *blocks = NULL;
 	const char *block = NULL, *rate = NULL, *delay = NULL, *workload = NULL;
-	const char *slow = NULL, *restart = NULL, *agent = NULL, *slice = NULL;
+	const char *slice = NULL, *affinity = NULL, *warmup = NULL;
+	struct incident_options incidents = {};
 	bool learned = false;
 	const struct cli_option options[] = {
 		{"--workload", &workload, NULL},
@@ -163,10 +172,13 @@ static int read_order(struct cli *cli, int argc, char **argv, struct order *o)
 		{"--plot", &o->plot, NULL},
 		{"--events", NULL, &o->options.told},
 		{"--learned", NULL, &learned},
-		{"--slow", &slow, NULL},
-		{"--restart", &restart, NULL},
-		{"--agent-restart", &agent, NULL},
+		{"--slow", &incidents.slow, NULL},
+		{"--restart", &incidents.restart, NULL},
+		{"--agent-restart", &incidents.agent_restart, NULL},
+		{"--no-cache", &incidents.no_cache, NULL},
+		{"--affinity", &affinity, NULL},
 		{"--slice", &slice, NULL},
+		{"--warmup", &warmup, NULL},
 		{"--learn-rates", NULL, &o->options.learn_rates},
 		{0},
 	};
@@ -190,7 +202,10 @@ static int read_order(struct cli *cli, int argc, char **argv, struct order *o)
 			    &o->options.metrics_delay)
 	     ?: read_number(cli, "--slice", slice, 1, 1e6, "seconds from 1 to 1000000",
 			    &o->options.slice_s)
-	     ?: simulate_incidents(cli, slow, restart, agent, &o->options.incidents)
+	     ?: read_number(cli, "--warmup", warmup, 0, 1e9, "seconds from 0 to 1000000000",
+			    &o->options.warmup_s)
+	     ?: read_affinity(cli, affinity, &o->options.affinity)
+	     ?: simulate_incidents(cli, &incidents, &o->options.incidents)
 	     ?: read_list(cli, o, speed, read_speed)
 	     ?: read_list(cli, o, policy, read_policy);
 	if (!rc && o->n_policies * o->n_speeds > RUNS_MAX)
@@ -252,6 +267,8 @@ static int print_json(struct cli *cli, const struct order *o, const struct sim_r
 		yyjson_mut_obj_add_uint(doc, run, "dead", r->dead);
 		yyjson_mut_obj_add_uint(doc, run, "diverted", r->diverted);
 		yyjson_mut_obj_add_uint(doc, run, "moves", r->moves);
+		yyjson_mut_obj_add_uint(doc, run, "affinity_down", r->doubts);
+		yyjson_mut_obj_add_uint(doc, run, "affinity_back", r->backs);
 		yyjson_mut_obj_add_real(doc, run, "decisions_per_s", round(r->decisions_per_s));
 		if (o->options.slice_s > 0)
 			add_slices(doc, run, o, r);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* kvsteer simulate --slow 3:4@600 --restart 2@300,5@900 --agent-restart 600 */
+/* kvsteer simulate --slow 3:4@600 --restart 2@300,5@900 --agent-restart 600 --no-cache 3@600-1200
+ */
 #include "simulate_incidents.h"
 
 #include <stdlib.h>
@@ -49,6 +50,22 @@ static bool read_agent(char *at, struct sim_incident *ret)
 	return read_real(&at, 0, TIME_MAX, &ret->at_s) && !*at;
 }
 
+static bool read_no_cache(char *at, struct sim_incident *ret)
+{
+	if (!strncmp(at, "all", 3)) {
+		ret->engine = SIM_EVERY;
+		at += 3;
+	} else if (!read_engine(&at, &ret->engine)) {
+		return false;
+	}
+	if (!*at)
+		return true;
+	return follows(&at, '@') && read_real(&at, 0, TIME_MAX, &ret->at_s) &&
+	       (!*at ||
+		(follows(&at, '-') && read_real(&at, ret->at_s, TIME_MAX, &ret->until_s))) &&
+	       !*at;
+}
+
 struct form {
 	const char *option;
 	enum sim_incident_kind kind;
@@ -77,8 +94,7 @@ static int read_list(struct cli *cli, const struct form *form, const char *text,
 	return CLI_OK;
 }
 
-int simulate_incidents(struct cli *cli, const char *slow, const char *restart, const char *agent,
-		       struct sim_incidents *ret)
+int simulate_incidents(struct cli *cli, const struct incident_options *o, struct sim_incidents *ret)
 {
 	static const struct form forms[] = {
 		{"--slow", SIM_SLOW, read_slow,
@@ -86,19 +102,24 @@ int simulate_incidents(struct cli *cli, const char *slow, const char *restart, c
 		{"--restart", SIM_RESTART, read_restart,
 		 "ENGINE@SECONDS, as 3@600, separated by commas"},
 		{"--agent-restart", SIM_AGENT_RESTART, read_agent, "seconds, separated by commas"},
+		{"--no-cache", SIM_CACHE_OFF, read_no_cache,
+		 "ENGINE, ENGINE@SECONDS or ENGINE@FROM-TO, as 3@600 or all@600-1200, separated "
+		 "by commas"},
 	};
 
-	return read_list(cli, &forms[0], slow, ret)
-		?: read_list(cli, &forms[1], restart, ret)
-		?: read_list(cli, &forms[2], agent, ret);
+	return read_list(cli, &forms[0], o->slow, ret)
+		?: read_list(cli, &forms[1], o->restart, ret)
+		?: read_list(cli, &forms[2], o->agent_restart, ret)
+		?: read_list(cli, &forms[3], o->no_cache, ret);
 }
 
 int simulate_incidents_check(struct cli *cli, const struct sim_incidents *incidents,
 			     uint32_t backends)
 {
 	for (uint32_t i = 0; i < incidents->n; i++)
-		if (incidents->all[i].engine >= backends)
-			return cli_usage(cli, "--slow, --restart: engine %u: there are %u",
+		if (incidents->all[i].engine >= backends && incidents->all[i].engine != SIM_EVERY)
+			return cli_usage(cli,
+					 "--slow, --restart, --no-cache: engine %u: there are %u",
 					 incidents->all[i].engine + 1, backends);
 	return CLI_OK;
 }

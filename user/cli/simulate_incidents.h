@@ -5,9 +5,12 @@
 #include "cli.h"
 #include "sim/incident.h"
 
-/* As the options say, each NULL if it is not given; engines are counted from 1 there. CLI_OK, or
- * what is wrong has been said. */
-int simulate_incidents(struct cli *cli, const char *slow, const char *restart, const char *agent,
+struct incident_options {
+	const char *slow, *restart, *agent_restart, *no_cache; /* NULL: not given */
+};
+
+/* As the options say; engines are counted from 1 there. CLI_OK, or what is wrong has been said. */
+int simulate_incidents(struct cli *cli, const struct incident_options *o,
 		       struct sim_incidents *ret);
 /* None is of an engine that there is not. */
 int simulate_incidents_check(struct cli *cli, const struct sim_incidents *incidents,

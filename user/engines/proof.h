@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "engines/worth.h"
+#include "common/worth.h"
 
 #define PROOF_SLICES 12
 #define PROOF_SLICE_NS 5000000000ull

@@ -53,6 +53,7 @@ struct sim_engine {
 	double rate;	/* tokens per second */
 	double free_at; /* when its queue is empty */
 	double work;	/* seconds of prefill, in all */
+	bool off;	/* keeps nothing, finds nothing */
 	bool cold;	/* started again, and nothing evicted since */
 };
 

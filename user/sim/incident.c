@@ -19,10 +19,14 @@ int sim_incident_add(struct sim_incidents *to, const struct sim_incident *incide
 	if (to->n + 2 > 2 * SIM_INCIDENTS_MAX)
 		return -E2BIG;
 	insert(to, *incident);
-	if (incident->kind != SIM_RESTART)
-		return 0;
-	back.kind = SIM_RESTARTED;
-	back.at_s += SIM_RESTART_S;
-	insert(to, back);
+	if (incident->kind == SIM_RESTART) {
+		back.kind = SIM_RESTARTED;
+		back.at_s += SIM_RESTART_S;
+		insert(to, back);
+	} else if (incident->kind == SIM_CACHE_OFF && incident->until_s > 0) {
+		back.kind = SIM_CACHE_ON;
+		back.at_s = incident->until_s;
+		insert(to, back);
+	}
 	return 0;
 }

@@ -13,6 +13,8 @@ enum sim_incident_kind {
 	SIM_RESTART,	   /* it goes away, and comes back with an empty cache */
 	SIM_RESTARTED,	   /* … this is when: made from the one before */
 	SIM_AGENT_RESTART, /* another agent takes over: the tables are kept */
+	SIM_CACHE_OFF,	   /* it forgets its cache, and keeps nothing … */
+	SIM_CACHE_ON,	   /* … until then: made from the one before if that has an end */
 };
 
 struct sim_incident {
@@ -20,14 +22,17 @@ struct sim_incident {
 	uint32_t engine; /* from 0 */
 	double at_s;	 /* since the first request, as the run's speed has it */
 	double factor;
+	double until_s; /* SIM_CACHE_OFF; 0: the end of the run */
 };
+
+#define SIM_EVERY UINT32_MAX /* an engine of any number: SIM_CACHE_OFF and SIM_CACHE_ON */
 
 struct sim_incidents {
 	struct sim_incident all[2 * SIM_INCIDENTS_MAX]; /* by time */
 	uint32_t n;
 };
 
-/* Keeps them in order, a restart's end included. -E2BIG: too many. */
+/* Keeps them in order, their ends included. -E2BIG: too many. */
 int sim_incident_add(struct sim_incidents *to, const struct sim_incident *incident);
 
 #endif

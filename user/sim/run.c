@@ -12,6 +12,11 @@
 #define SLICES_MAX 100000
 #define PREFETCH 2 /* requests ahead */
 
+struct answer {
+	double at;
+	uint32_t found; /* tokens that were cached */
+};
+
 struct sim_run {
 	const struct sim_policy *policy;
 	const struct sim_options *options;
@@ -19,7 +24,7 @@ struct sim_run {
 	struct sim_steering *steering; /* one of the two */
 	struct sim_peer *peer;
 	struct sim_engine *engines;
-	struct sim_ring *queues; /* by backend: when each of its requests is answered */
+	struct sim_ring *queues; /* by backend: of struct answer, one for each of its requests */
 	uint32_t *requests;	 /* in flight, by backend */
 	double next_answer;
 	double end;
@@ -90,7 +95,7 @@ void sim_run_free(struct sim_run *r)
 /* All answers up to now. */
 static void answer(struct sim_run *r, double now)
 {
-	double at;
+	const struct answer *a;
 
 	if (r->next_answer > now)
 		return;
@@ -99,14 +104,14 @@ static void answer(struct sim_run *r, double now)
 		struct sim_ring *q = &r->queues[k];
 
 		for (; q->head != q->tail; q->head++) {
-			at = *(double *)sim_ring_head(q, sizeof(at));
-			if (at > now) {
-				r->next_answer = at < r->next_answer ? at : r->next_answer;
+			a = sim_ring_head(q, sizeof(*a));
+			if (a->at > now) {
+				r->next_answer = a->at < r->next_answer ? a->at : r->next_answer;
 				break;
 			}
 			r->requests[k]--;
 			if (r->steering)
-				sim_steering_answered(r->steering, k, at);
+				sim_steering_answered(r->steering, k, a->at, a->found);
 		}
 	}
 }
@@ -124,9 +129,20 @@ static void away(struct sim_run *r, uint32_t k, double now)
 	r->engines[k].free_at = now + SIM_RESTART_S;
 }
 
+/* Nobody is told. */
+static void caches(struct sim_run *r, uint32_t engine, bool off)
+{
+	for (uint32_t k = 0; k < r->options->backends; k++) {
+		if (engine != SIM_EVERY && engine != k)
+			continue;
+		sim_cache_clear(&r->engines[k].cache);
+		r->engines[k].off = off;
+	}
+}
+
 static void happen(struct sim_run *r, const struct sim_incident *i)
 {
-	struct sim_engine *e = &r->engines[i->engine];
+	struct sim_engine *e = &r->engines[i->engine == SIM_EVERY ? 0 : i->engine];
 
 	if (i->kind == SIM_SLOW) {
 		e->rate /= i->factor;
@@ -138,6 +154,8 @@ static void happen(struct sim_run *r, const struct sim_incident *i)
 		sim_steering_back(r->steering, i->engine);
 	} else if (r->steering && i->kind == SIM_AGENT_RESTART) {
 		sim_steering_agent(r->steering);
+	} else if (i->kind == SIM_CACHE_OFF || i->kind == SIM_CACHE_ON) {
+		caches(r, i->engine, i->kind == SIM_CACHE_OFF);
 	}
 }
 
@@ -180,12 +198,13 @@ static int serve(struct sim_run *r, double now, const struct sim_request *reques
 		 uint32_t *ret_held)
 {
 	struct sim_engine *e = &r->engines[k];
-	double *done = sim_ring_push(&r->queues[k], sizeof(*done)), work = 0;
+	struct answer *a = sim_ring_push(&r->queues[k], sizeof(*a));
 	uint64_t held, cached;
+	double work = 0;
 
-	if (!done)
+	if (!a)
 		return -ENOMEM;
-	held = sim_cache_serve(&e->cache, request->ids, request->n_ids);
+	held = e->off ? 0 : sim_cache_serve(&e->cache, request->ids, request->n_ids);
 	cached = held * r->options->block_tokens;
 	if (cached < request->tokens)
 		work = (request->tokens - cached) / e->rate;
@@ -193,13 +212,12 @@ static int serve(struct sim_run *r, double now, const struct sim_request *reques
 		sim_steering_served(r->steering, k);
 	e->free_at = (e->free_at > now ? e->free_at : now) + work;
 	e->work += work;
-	*done = e->free_at;
+	*a = (struct answer){e->free_at, cached};
 	r->requests[k]++;
 	if (e->free_at < r->next_answer)
 		r->next_answer = e->free_at;
 	if (e->free_at > r->end)
 		r->end = e->free_at;
-	sim_times_add(&r->ttft, e->free_at - now);
 	*ret_held = held;
 	return 0;
 }
@@ -227,6 +245,13 @@ static int add_to_slice(struct sim_run *r, double now, uint64_t blocks, uint64_t
 	return 0;
 }
 
+/* The first request that counts: what was computed before does not. */
+static void begin(struct sim_run *r)
+{
+	for (uint32_t k = 0; k < r->options->backends; k++)
+		r->engines[k].work = 0;
+}
+
 static int run_one(struct sim_run *r, const struct sim_request *request)
 {
 	double now = request->at_s / r->speed;
@@ -236,9 +261,15 @@ static int run_one(struct sim_run *r, const struct sim_request *request)
 	int err;
 
 	pass_time(r, now);
+	if (!r->ttft.n && now >= r->options->warmup_s)
+		begin(r);
 	err = choose(r, now, request, &c) ?: serve(r, now, request, c.backend, &held);
 	if (err)
 		return err;
+	e = &r->engines[c.backend];
+	if (now < r->options->warmup_s)
+		return add_to_slice(r, now, request->n_ids, held, e->free_at - now);
+	sim_times_add(&r->ttft, e->free_at - now);
 	believed = c.believed / r->options->block_tokens;
 	r->blocks += request->n_ids;
 	r->hits += held;
@@ -246,7 +277,6 @@ static int run_one(struct sim_run *r, const struct sim_request *request)
 	r->under += held > believed ? held - believed : 0;
 	r->diverted += c.diverted;
 	r->moves += c.moved;
-	e = &r->engines[c.backend];
 	e->cold = e->cold && !e->cache.evicted;
 	/* nothing else can have taken it yet */
 	r->dead += e->cold && believed > held;
@@ -278,13 +308,15 @@ int sim_run_requests(struct sim_run *r, const struct sim_request *requests, unsi
 void sim_run_end(struct sim_run *r, struct sim_result *ret)
 {
 	double work = 0, most = 0, blocks = r->blocks ? r->blocks : 1;
-	uint32_t n = r->options->backends;
+	uint32_t n = r->options->backends, doubts = 0, backs = 0;
 
 	answer(r, 1e299);
 	for (uint32_t k = 0; k < n; k++) {
 		work += r->engines[k].work;
 		most = r->engines[k].work > most ? r->engines[k].work : most;
 	}
+	if (r->steering)
+		sim_steering_doubts(r->steering, &doubts, &backs);
 	*ret = (struct sim_result){
 		.policy = r->policy,
 		.state = r->peer	    ? sim_peer_state(r->peer)
@@ -306,6 +338,8 @@ void sim_run_end(struct sim_run *r, struct sim_result *ret)
 		.n_slices = r->n_slices,
 		.diverted = r->diverted,
 		.moves = r->moves,
+		.doubts = doubts,
+		.backs = backs,
 		.decisions_per_s = r->cpu_s > 0 ? r->ttft.n / r->cpu_s : 0,
 	};
 }

@@ -21,8 +21,10 @@ struct sim_options {
 	uint32_t backends;
 	uint32_t blocks; /* of each cache */
 	uint32_t block_tokens;
-	double rate;	  /* prefill tokens per second and backend */
-	bool told;	  /* engines say what they store and evict; else it is learned */
+	double rate; /* prefill tokens per second and backend */
+	bool told;   /* engines say what they store and evict; else it is learned */
+	enum kv_affinity affinity;
+	double warmup_s;  /* requests before that count in slices only */
 	bool learn_rates; /* how fast engines are is learned; else it is known at any time */
 	double slice_s;	  /* results by the time when requests came; 0: of all only */
 	struct sim_incidents incidents;
@@ -77,6 +79,8 @@ struct sim_result {
 	struct sim_slice *slices; /* the run's */
 	uint32_t n_slices;
 	uint64_t diverted; /* sent where less of it was believed cached than elsewhere */
+	uint32_t doubts;   /* times that affinity was turned down, of a backend … */
+	uint32_t backs;	   /* … and was back */
 	uint64_t moves;	   /* of these, those whose conversation has its home there from now on */
 	double decisions_per_s; /* of CPU time, engines and caches included */
 };

@@ -4,6 +4,7 @@
 
 #include "common/config.h"
 #include "common/rate.h"
+#include "common/worth.h"
 #include "sim/ring.h"
 #include "sim/world.h"
 
@@ -28,6 +29,8 @@ struct sim_steering {
 	bool is_told;
 	bool learn_rates;
 	struct rate rates[KV_MAX_BACKENDS];
+	struct worth worth[KV_MAX_BACKENDS];
+	__u32 doubts, backs;
 };
 
 /* ---- the table of prefixes ------------------------------------------------------------ */
@@ -164,6 +167,7 @@ struct sim_steering *sim_steering_new(enum kv_policy policy, const struct sim_op
 		s->sets_max *= 2;
 	world_populate(&s->world, policy, options->backends,
 		       (__u64)options->blocks * options->block_tokens, options->rate);
+	s->world.services[0].affinity = options->affinity;
 	s->st.query.exclude = KV_NONE;
 	s->is_told = options->told;
 	s->learn_rates = options->learn_rates;
@@ -227,6 +231,18 @@ void sim_steering_served(struct sim_steering *s, uint32_t backend)
 		forget_untold(sim_ring_at(waiting, waiting->tail - 1, sizeof(struct kv_dispatch)));
 }
 
+/* What the agent does with an answer's usage. */
+static void judge(struct sim_steering *s, const struct kv_dispatch *d, __u32 found)
+{
+	struct worth *w = &s->worth[d->backend];
+
+	if (!worth_add(w, WORTH_USAGE, d->believed, found < d->believed ? found : d->believed))
+		return;
+	s->world.backends[d->backend].doubted = w->doubted;
+	s->doubts += w->doubted;
+	s->backs += !w->doubted;
+}
+
 /* Look-ups of one prompt's rungs wait for memory together, not one after the other. */
 static void prefetch(const struct steer_world *w, const struct kv_rung *rungs, __u32 n)
 {
@@ -242,7 +258,7 @@ static void prefetch(const struct steer_world *w, const struct kv_rung *rungs, _
 	}
 }
 
-void sim_steering_answered(struct sim_steering *s, uint32_t backend, double now)
+void sim_steering_answered(struct sim_steering *s, uint32_t backend, double now, uint32_t found)
 {
 	struct sim_ring *waiting = &s->waiting[backend];
 	struct kv_dispatch *d = sim_ring_head(waiting, sizeof(*d));
@@ -251,6 +267,7 @@ void sim_steering_answered(struct sim_steering *s, uint32_t backend, double now)
 	kv_dispatch_timed(d);
 	kv_dispatch_answered(d);
 	kv_dispatch_finished(d);
+	judge(s, d, found);
 	if (++waiting->head == waiting->tail)
 		return;
 	d = sim_ring_head(waiting, sizeof(*d));
@@ -288,6 +305,14 @@ void sim_steering_back(struct sim_steering *s, uint32_t backend)
 {
 	s->world.backends[backend].epoch++;
 	s->world.backends[backend].state = KV_BACKEND_UP;
+	s->world.backends[backend].doubted = 0;
+	worth_forget(&s->worth[backend]);
+}
+
+void sim_steering_doubts(const struct sim_steering *s, uint32_t *ret_doubts, uint32_t *ret_backs)
+{
+	*ret_doubts = s->doubts;
+	*ret_backs = s->backs;
 }
 
 void sim_steering_agent(struct sim_steering *s)

@@ -23,8 +23,8 @@ int sim_steering_choose(struct sim_steering *s, double now, const struct sim_req
 			struct sim_choice *ret);
 /* The engine has taken the blocks of the request that was chosen last. */
 void sim_steering_served(struct sim_steering *s, uint32_t backend);
-/* The longest-waiting request of this backend is answered. */
-void sim_steering_answered(struct sim_steering *s, uint32_t backend, double now);
+/* The longest-waiting request of this backend is answered; found: tokens that were in its cache. */
+void sim_steering_answered(struct sim_steering *s, uint32_t backend, double now, uint32_t found);
 /* A second has passed: rates are looked at. */
 void sim_steering_second(struct sim_steering *s, double now);
 /* The backend computes so fast from now on. */
@@ -34,6 +34,8 @@ void sim_steering_away(struct sim_steering *s, uint32_t backend, double now);
 void sim_steering_back(struct sim_steering *s, uint32_t backend);
 /* Another agent takes over. */
 void sim_steering_agent(struct sim_steering *s);
+/* Times that affinity was turned down, of a backend, and was back. */
+void sim_steering_doubts(const struct sim_steering *s, uint32_t *ret_doubts, uint32_t *ret_backs);
 /* Will be asked for soon. */
 void sim_steering_prefetch(struct sim_steering *s, const struct sim_request *request);
 

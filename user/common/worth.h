@@ -13,8 +13,8 @@
  * do, since it tells requests apart; else the engine's counters. Those hold others' hits as well:
  * by them it may be trusted where it should not, not the other way round.
  */
-#ifndef ENGINES_WORTH_H
-#define ENGINES_WORTH_H
+#ifndef COMMON_WORTH_H
+#define COMMON_WORTH_H
 
 #include <stdbool.h>
 #include <stdint.h>

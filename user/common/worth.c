@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "engines/worth.h"
+#include "common/worth.h"
 
 #include <string.h>
 
