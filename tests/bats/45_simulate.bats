@@ -75,7 +75,7 @@ fails() {
 	# after it has turned, which the first 64 Ki tokens of each engine decide
 	sim -j "$TRACE" --policy price,least --no-cache all --warmup 200 >auto
 	jq -e '.runs[0] as $p | .runs[1] as $l | $p.affinity_down == 8 and $p.affinity_back == 0 and $p.hit_rate == 0 and $p.requests < 2000 and
-		$p.ttft_mean_s < 1.01 * $l.ttft_mean_s and $p.ttft_p90_s < 1.01 * $l.ttft_p90_s and $p.ttft_p99_s < 1.01 * $l.ttft_p99_s' auto
+		$p.ttft_mean_s < 1.02 * $l.ttft_mean_s and $p.ttft_p90_s < 1.04 * $l.ttft_p90_s and $p.ttft_p99_s < 1.04 * $l.ttft_p99_s' auto
 	# which is not how it would be without
 	sim -j "$TRACE" --policy price --no-cache all --warmup 200 --affinity full >full
 	jq -es '.[0].runs[0].ttft_mean_s > 1.05 * .[1].runs[1].ttft_mean_s' full auto
