@@ -9,25 +9,16 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "check.h"
 #include "common/cleanup.h"
 #include "sim/sim.h"
+#include "sim_cells.h"
 
 #define N_RATES 5
-#define CELLS_MAX 20
-
-struct figures {
-	double hit_rate, mean, p90;
-};
-
-struct cell {
-	const char *policy;
-	bool told;
-	int speed;
-	struct figures want;
-};
+#define CELLS_MAX 64
 
 /*
  * One request placed otherwise sends the rest of a run down another path: with the rate off by a
@@ -37,60 +28,6 @@ struct cell {
  */
 static const double apart[N_RATES] = {14500, 15100, 16000, 16900, 17500};
 static const double near[N_RATES] = {15980, 15990, 16000, 16010, 16020};
-
-static const struct cell of_short[] = {
-	{"price", false, 1, {0.2296, 0.7152, 1.666}},
-	{"sticky", false, 1, {0.2386, 0.7402, 1.718}},
-	{"ttft", false, 1, {0.2262, 0.7158, 1.668}},
-	{"price", true, 1, {0.2305, 0.7140, 1.664}},
-	{"sticky", true, 1, {0.2428, 0.7368, 1.720}},
-	{"ttft", true, 1, {0.2269, 0.7154, 1.662}},
-	{"round-robin", false, 1, {0.0670, 1.1160, 2.728}},
-	{"llm-d", false, 1, {0.2422, 0.7253, 1.691}},
-	{"dynamo", false, 1, {0.2272, 0.7173, 1.669}},
-	{"price", false, 3, {0.2319, 1.0070, 2.164}},
-	{"sticky", false, 3, {0.2296, 1.0488, 2.242}},
-	{"ttft", false, 3, {0.2083, 1.0892, 2.282}},
-	{"price", true, 3, {0.2343, 1.0040, 2.154}},
-	{"sticky", true, 3, {0.2343, 1.0346, 2.232}},
-	{"ttft", true, 3, {0.2110, 1.0696, 2.258}},
-	{"round-robin", false, 3, {0.0670, 6.1196, 14.258}},
-	{"llm-d", false, 3, {0.2359, 1.0325, 2.227}},
-	{"dynamo", false, 3, {0.2108, 1.0726, 2.259}},
-	{0},
-};
-
-static const struct cell of_conversation[] = {
-	{"price", false, 1, {0.2369, 0.6294, 1.500}},
-	{"sticky", false, 1, {0.2491, 0.6530, 1.560}},
-	{"ttft", false, 1, {0.2331, 0.6290, 1.498}},
-	{"price", true, 1, {0.2392, 0.6288, 1.500}},
-	{"llm-d", false, 1, {0.2513, 0.6493, 1.554}},
-	{"dynamo", false, 1, {0.2335, 0.6297, 1.506}},
-	{"price", false, 3, {0.2438, 0.8428, 1.868}},
-	{"sticky", false, 3, {0.2412, 0.8790, 1.960}},
-	{"ttft", false, 3, {0.2107, 0.8912, 1.966}},
-	{"price", true, 3, {0.2467, 0.8398, 1.874}},
-	{"llm-d", false, 3, {0.2455, 0.8736, 1.958}},
-	{"dynamo", false, 3, {0.2140, 0.8917, 1.974}},
-	{0},
-};
-
-static const struct cell of_synthetic[] = {
-	{"price", false, 1, {0.5164, 0.4812, 1.574}},
-	{"sticky", false, 1, {0.5239, 0.5040, 1.664}},
-	{"ttft", false, 1, {0.5052, 0.4848, 1.584}},
-	{"price", true, 1, {0.5175, 0.4780, 1.574}},
-	{"llm-d", false, 1, {0.5296, 0.4835, 1.597}},
-	{"dynamo", false, 1, {0.5074, 0.4878, 1.623}},
-	{"price", false, 3, {0.5181, 0.7444, 2.142}},
-	{"sticky", false, 3, {0.5252, 0.7732, 2.204}},
-	{"ttft", false, 3, {0.4815, 0.8410, 2.308}},
-	{"price", true, 3, {0.5242, 0.7336, 2.112}},
-	{"llm-d", false, 3, {0.5288, 0.7530, 2.164}},
-	{"dynamo", false, 3, {0.4821, 0.8377, 2.320}},
-	{0},
-};
 
 struct trace {
 	const char *name, *file;
@@ -134,6 +71,8 @@ static int run_all(const struct trace *t, const char *path, struct all_runs *all
 static void check_cell(const struct trace *t, const struct cell *c,
 		       const struct sim_result *results)
 {
+	/* near saturation our price has a term that the reference's has not (kv_price) */
+	bool better = c->speed == 4 && !strcmp(c->policy, "price");
 	struct figures mean = {0};
 	char name[96];
 
@@ -148,9 +87,12 @@ static void check_cell(const struct trace *t, const struct cell *c,
 	{
 		printf("# hits %.4f (%.4f), mean %.3f s (%.3f), P90 %.2f s (%.2f)\n", mean.hit_rate,
 		       c->want.hit_rate, mean.mean, c->want.mean, mean.p90, c->want.p90);
-		CHECK(fabs(mean.hit_rate - c->want.hit_rate) <= 0.005);
-		CHECK(fabs(mean.mean - c->want.mean) <= 0.05 * c->want.mean);
-		CHECK(fabs(mean.p90 - c->want.p90) <= 0.05 * c->want.p90);
+		CHECK(mean.hit_rate >= c->want.hit_rate - 0.005);
+		CHECK(mean.mean <= 1.05 * c->want.mean);
+		CHECK(mean.p90 <= 1.05 * c->want.p90);
+		CHECK(mean.hit_rate <= c->want.hit_rate + 0.005 || better);
+		CHECK(mean.mean >= 0.95 * c->want.mean || better);
+		CHECK(mean.p90 >= 0.95 * c->want.p90 || better);
 	}
 	check_end(); /* while there is its name */
 }
