@@ -74,20 +74,21 @@ static int grow(struct steer_world *w, __u32 sets)
 	return 0;
 }
 
-/* A place for this prefix, if it is not known: one that is free, or whose entry has no live holder.
- * To the core that is worth as much as none. */
+/* A place for this prefix: its own, one that is free, or one whose entry has no live holder; to the
+ * core that is worth as much as none. */
 static bool has_room(const struct steer_world *w, __u64 hash)
 {
 	struct kv_prefix_set *set = kv_world_prefix_set(hash);
 	__u32 home = kv_prefix_home(hash), way;
+	__u64 there;
 
-	if (!set->hash[home] || kv_prefix_way(set, hash) < KV_WAYS)
-		return true;
 	for (__u32 i = 0; i < KV_WAYS; i++) {
 		way = (home + i) % KV_WAYS;
-		if (set->hash[way] && is_live(w, &set->entry[way], set->hash[way]))
+		there = set->hash[way];
+		if (there && there != kv_prefix_name(hash) && is_live(w, &set->entry[way], there))
 			continue;
-		set->hash[way] = 0;
+		if (there != kv_prefix_name(hash))
+			set->hash[way] = 0;
 		return true;
 	}
 	return false;
