@@ -56,6 +56,29 @@ static const struct cell of_short[] = {
 	{0},
 };
 
+static const struct cell of_short_synthetic[] = {
+	{"llm-d", false, 1, {0.2068, 0.5981, 1.810}},
+	{"dynamo", false, 1, {0.1976, 0.5976, 1.825}},
+	{"price", false, 1, {0.2063, 0.5886, 1.794}},
+	{"price", true, 1, {0.2061, 0.5898, 1.796}},
+	{"sticky", false, 1, {0.2092, 0.6002, 1.820}},
+	{"sticky", true, 1, {0.2096, 0.5946, 1.804}},
+	{"ttft", false, 1, {0.2031, 0.5894, 1.796}},
+	{"ttft", true, 1, {0.2017, 0.5906, 1.798}},
+	{"llm-d", false, 3, {0.2114, 1.0696, 2.867}},
+	{"price", false, 3, {0.2084, 1.0710, 2.878}},
+	{"price", true, 3, {0.2082, 1.0664, 2.870}},
+	{"sticky", false, 3, {0.2101, 1.0752, 2.870}},
+	{"sticky", true, 3, {0.2105, 1.0742, 2.876}},
+	{"ttft", true, 3, {0.1883, 1.1514, 3.076}},
+	{"llm-d", false, 4, {0.2104, 7.8900, 11.302}},
+	{"dynamo", false, 4, {0.1810, 9.1208, 12.623}},
+	{"price", false, 4, {0.2085, 8.0120, 11.454}},
+	{"sticky", false, 4, {0.2103, 7.8922, 11.286}},
+	{"ttft", false, 4, {0.1813, 9.1458, 12.700}},
+	{0},
+};
+
 static const struct cell of_conversation[] = {
 	{"price", false, 1, {0.2369, 0.6294, 1.500}},
 	{"sticky", false, 1, {0.2491, 0.6530, 1.560}},

@@ -3,7 +3,7 @@
  * The simulator over real traces, against the figures of an independent reference simulator with
  * the same engines: 8 backends of 2,000 blocks of 512 tokens.
  *
- * The shortened trace is in the tree; whole ones are looked for in $KVSTEER_TRACES or
+ * Shortened traces are in the tree; whole ones are looked for in $KVSTEER_TRACES or
  * ../shared/traces/mooncake-fast25.
  */
 #include <errno.h>
@@ -73,6 +73,7 @@ static void check_cell(const struct trace *t, const struct cell *c,
 {
 	/* near saturation our price has a term that the reference's has not (kv_price) */
 	bool better = c->speed == 4 && !strcmp(c->policy, "price");
+	double busiest = 0, gone = 0, unknown = 0;
 	struct figures mean = {0};
 	char name[96];
 
@@ -80,6 +81,9 @@ static void check_cell(const struct trace *t, const struct cell *c,
 		mean.hit_rate += results[i].hit_rate / N_RATES;
 		mean.mean += results[i].ttft_mean / N_RATES;
 		mean.p90 += results[i].ttft_p90 / N_RATES;
+		busiest += results[i].busiest_over_mean / N_RATES;
+		gone += results[i].over / N_RATES;
+		unknown += results[i].under / N_RATES;
 	}
 	snprintf(name, sizeof(name), "%s x%d %s%s", t->name, c->speed, c->policy,
 		 c->told ? ", told" : "");
@@ -93,6 +97,9 @@ static void check_cell(const struct trace *t, const struct cell *c,
 		CHECK(mean.hit_rate <= c->want.hit_rate + 0.005 || better);
 		CHECK(mean.mean >= 0.95 * c->want.mean || better);
 		CHECK(mean.p90 >= 0.95 * c->want.p90 || better);
+		/* and what is asked of it besides */
+		if (!strcmp(c->policy, "price"))
+			CHECK(busiest <= 1.10 && gone <= 0.01 && unknown <= 0.02);
 	}
 	check_end(); /* while there is its name */
 }
@@ -124,15 +131,18 @@ static void check_trace(const struct trace *t, const char *dir)
 
 int main(void)
 {
-	static const struct trace shortened = {"conversation, its first 2000",
-					       "conversation-2000.jsonl.gz", apart, of_short};
+	static const struct trace shortened[] = {
+		{"conversation, its first 2000", "conversation-2000.jsonl.gz", apart, of_short},
+		{"synthetic, its first 1500", "synthetic-1500.jsonl.gz", apart, of_short_synthetic},
+	};
 	static const struct trace whole[] = {
 		{"conversation", "conversation_trace.jsonl", near, of_conversation},
 		{"synthetic", "synthetic_trace.jsonl", near, of_synthetic},
 	};
 	const char *dir = getenv("KVSTEER_TRACES") ?: "../shared/traces/mooncake-fast25";
 
-	check_trace(&shortened, "tools/traces");
+	for (size_t i = 0; i < sizeof(shortened) / sizeof(*shortened); i++)
+		check_trace(&shortened[i], "tools/traces");
 	for (size_t i = 0; i < sizeof(whole) / sizeof(*whole); i++)
 		check_trace(&whole[i], dir);
 	return check_done();
