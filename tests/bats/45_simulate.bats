@@ -61,6 +61,15 @@ fails() {
 	jq -e '.runs[0] | .requests == 2000 and .dead == 0 and (.slices | length > 4) and
 		([.slices[].requests] | add) == 2000 and ([.slices[].hits] | add) > 0' out
 	jq -es '.[0].runs[0].hit_rate < .[1].runs[0].hit_rate + 0.01' out fast
+	# what was in hand there goes to another engine, if there is one
+	sim -j "$TRACE" --policy price --speed 4 --restart 1@30,2@30,3@30 >out
+	jq -e '.runs[0] | .requests == 2000 and .retried > 0 and .failed == 0' out
+	run sim "$TRACE" --policy price --backends 1 --restart 1@30
+	echo "$output"
+	[ "$status" = 0 ]
+	grep -qE 'RETRIED +FAILED$' <<<"$output"
+	grep -qE '^price .* [1-9][0-9]*$' <<<"$output"
+	grep -qE '^[0-9.]+ million decisions per second of one core' <<<"$output"
 	fails 'expected ENGINE:FACTOR' "$TRACE" --slow 3
 	fails 'found "3:0": expected ENGINE:FACTOR' "$TRACE" --slow 2:2,3:0
 	fails 'expected ENGINE@SECONDS' "$TRACE" --restart 0@5

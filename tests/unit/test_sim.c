@@ -127,8 +127,8 @@ static void test_stats(void)
 		CHECK_EQ(sim_times_init(&t), 0);
 		CHECK(sim_times_quantile(&t, 0.5) == 0);
 		for (int i = 1; i <= 1000; i++)
-			sim_times_add(&t, i * 0.001);
-		sim_times_add(&t, 0);
+			sim_times_add(&t, i * 0.001, 1);
+		sim_times_add(&t, 0, 1);
 		CHECK(fabs(sim_times_quantile(&t, 0.5) - 0.5) < 0.001 * 0.5);
 		CHECK(fabs(sim_times_quantile(&t, 0.9) - 0.9) < 0.001 * 0.9);
 		CHECK(fabs(sim_times_quantile(&t, 1) - 1) < 0.001);
@@ -371,6 +371,55 @@ static void test_state(void)
 		off.incidents.n = 1;
 		r = simulate("price", &off, lines, CHATS * TURNS);
 		CHECK_EQ(r.hit_rate, 0);
+	}
+
+	TEST("what an engine had in hand when it went away is sent to another one, three times at "
+	     "most")
+	{
+		static const uint64_t a[] = {1, 2, 3}, b[] = {11, 12};
+		static const struct trace_line some[] = {
+			{.at_s = 0, .input_tokens = 300, .n_ids = 3, .ids = a},
+			{.at_s = 0, .input_tokens = 200, .n_ids = 2, .ids = b},
+			{.at_s = 100, .input_tokens = 300, .n_ids = 3, .ids = a},
+		};
+		struct sim_incident incident = {SIM_RESTART, .engine = 0, .at_s = 0.1};
+		struct sim_options o = two;
+		struct sim_result r;
+
+		/* the first one waits for what the other engine has, and then is computed there */
+		CHECK_EQ(sim_incident_add(&o.incidents, &incident), 0);
+		r = simulate("price", &o, some, 3);
+		CHECK_EQ(r.requests, 3);
+		CHECK_EQ(r.retried, 1);
+		CHECK_EQ(r.failed, 0);
+		CHECK(near(r.ttft_mean, (.5 + .2 + 0) / 3));
+		CHECK(near(r.hit_rate, 3 / 8.));
+		CHECK(near(r.seconds, 100));
+		CHECK(near(r.busiest_over_mean, .5 * 2 / .6));
+		/* the other one goes too: nobody is left */
+		incident = (struct sim_incident){SIM_RESTART, .engine = 1, .at_s = 0.3};
+		CHECK_EQ(sim_incident_add(&o.incidents, &incident), 0);
+		r = simulate("price", &o, some, 3);
+		CHECK_EQ(r.requests, 3);
+		CHECK_EQ(r.retried, 2);
+		CHECK_EQ(r.failed, 1);
+		CHECK(near(r.ttft_mean, (.2 + .3) / 2));
+		CHECK(r.hit_rate == 0);
+		/* peers do not hear that an engine is away, but of its queue */
+		CHECK_EQ(simulate("dynamo", &o, some, 3).requests, 3);
+		/* there is a fourth engine, but it has had three; what came then is served */
+		o.backends = 4;
+		o.incidents.n = 0;
+		for (int i = 0; i < 3; i++) {
+			incident = (struct sim_incident){SIM_RESTART, .engine = (int[]){0, 2, 1}[i],
+							 .at_s = .01 * (i + 1)};
+			CHECK_EQ(sim_incident_add(&o.incidents, &incident), 0);
+		}
+		r = simulate("round-robin", &o, (struct trace_line[]){some[0], some[2]}, 2);
+		CHECK_EQ(r.requests, 2);
+		CHECK_EQ(r.retried, 2);
+		CHECK_EQ(r.failed, 1);
+		CHECK(near(r.ttft_mean, .3));
 	}
 
 	TEST("another agent: the tables are as they were, and so are rates")

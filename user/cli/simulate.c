@@ -265,6 +265,8 @@ static int print_json(struct cli *cli, const struct order *o, const struct sim_r
 		yyjson_mut_obj_add_real(doc, run, "over", r->over);
 		yyjson_mut_obj_add_real(doc, run, "under", r->under);
 		yyjson_mut_obj_add_uint(doc, run, "dead", r->dead);
+		yyjson_mut_obj_add_uint(doc, run, "retried", r->retried);
+		yyjson_mut_obj_add_uint(doc, run, "failed", r->failed);
 		yyjson_mut_obj_add_uint(doc, run, "diverted", r->diverted);
 		yyjson_mut_obj_add_uint(doc, run, "moves", r->moves);
 		yyjson_mut_obj_add_uint(doc, run, "affinity_down", r->doubts);
@@ -276,10 +278,35 @@ static int print_json(struct cli *cli, const struct order *o, const struct sim_r
 	return cli_print(cli, doc, root);
 }
 
+#define COLUMNS                                                                                    \
+	"POLICY STATE >SPEED >HITS >MEAN >P50 >P90 >P99 >BUSIEST >DIVERTED >MOVES >GONE >UNKNOWN"
+
+/* Of one core's time, all runs together. */
+static double decisions_per_s(const struct sim_result *results, unsigned int n)
+{
+	double decisions = 0, seconds = 0;
+
+	for (unsigned int i = 0; i < n; i++) {
+		if (results[i].decisions_per_s <= 0)
+			continue;
+		decisions += results[i].requests;
+		seconds += results[i].requests / results[i].decisions_per_s;
+	}
+	return seconds > 0 ? decisions / seconds : 0;
+}
+
+static bool was_any_lost(const struct sim_result *results, unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++)
+		if (results[i].retried || results[i].failed)
+			return true;
+	return false;
+}
+
 static void print_table(const struct order *o, const struct sim_result *results, unsigned int n)
 {
-	struct table t = {.columns = "POLICY STATE >SPEED >HITS >MEAN >P50 >P90 >P99 >BUSIEST "
-				     ">DIVERTED >MOVES >GONE >UNKNOWN"};
+	bool lost = was_any_lost(results, n);
+	struct table t = {.columns = lost ? COLUMNS " >RETRIED >FAILED" : COLUMNS};
 
 	printf("%s: %llu requests, %.1f%% of their blocks seen before.\n"
 	       "%u backends, each with a cache of %u blocks of %u tokens, prefill of %.0f "
@@ -302,6 +329,10 @@ static void print_table(const struct order *o, const struct sim_result *results,
 		table_add(&t, "%llu", (unsigned long long)r->moves);
 		table_add(&t, "%.2f%%", 100 * r->over);
 		table_add(&t, "%.2f%%", 100 * r->under);
+		if (!lost)
+			continue;
+		table_add(&t, "%llu", (unsigned long long)r->retried);
+		table_add(&t, "%llu", (unsigned long long)r->failed);
 	}
 	table_print(&t, stdout, "");
 	fputs("\nHITS: of all blocks. MEAN to P99: time to the first token. BUSIEST: most prefill "
@@ -309,6 +340,12 @@ static void print_table(const struct order *o, const struct sim_result *results,
 	      "MOVES: and the conversation stays there.\nGONE: blocks believed cached that were "
 	      "not; UNKNOWN: the other way round.\n",
 	      stdout);
+	if (lost)
+		fputs("RETRIED: sent again, as their engine was gone before it answered; FAILED: "
+		      "never answered.\n",
+		      stdout);
+	printf("%.2f million decisions per second of one core.\n",
+	       decisions_per_s(results, n) / 1e6);
 }
 
 /* ---- the verb ------------------------------------------------------------------------- */

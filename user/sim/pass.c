@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* One pass over a source for many runs, in chunks that fit the processor's caches. */
+/* One pass over a source for many runs, in chunks of some thousand requests. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +12,7 @@
 #include "sim/stats.h"
 
 #define CHUNK 4096
+#define CHUNK_IDS (1u << 17) /* a chunk ends with the request that reaches it */
 
 static int next_of_trace(void *reader, struct trace_line *ret, char *err)
 {
@@ -89,7 +90,7 @@ static void place(struct chunk *c)
 	}
 }
 
-/* The next CHUNK requests, or as many as are left: 0 with n = 0 at the end. */
+/* The next requests, some thousands: 0 with n = 0 at the end. */
 static int read_chunk(const struct sim_source *source, uint32_t block, double *first,
 		      struct sim_distinct *seen, struct chunk *c, char *err)
 {
@@ -97,7 +98,8 @@ static int read_chunk(const struct sim_source *source, uint32_t block, double *f
 	int rc = 1;
 
 	c->n = c->n_ids = c->n_rungs = 0;
-	while (c->n < CHUNK && (rc = source->next(source->ctx, &line, err)) > 0) {
+	while (c->n < CHUNK && c->n_ids < CHUNK_IDS &&
+	       (rc = source->next(source->ctx, &line, err)) > 0) {
 		if (*first < 0)
 			*first = line.at_s;
 		rc = add(c, &line, line.at_s - *first, block);

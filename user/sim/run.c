@@ -3,39 +3,10 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "sim/peers.h"
-#include "sim/ring.h"
-#include "sim/run.h"
-#include "sim/stats.h"
-#include "sim/steering.h"
+#include "sim/run_private.h"
 
 #define SLICES_MAX 100000
 #define PREFETCH 2 /* requests ahead */
-
-struct answer {
-	double at;
-	uint32_t found; /* tokens that were cached */
-};
-
-struct sim_run {
-	const struct sim_policy *policy;
-	const struct sim_options *options;
-	double speed;
-	struct sim_steering *steering; /* one of the two */
-	struct sim_peer *peer;
-	struct sim_engine *engines;
-	struct sim_ring *queues; /* by backend: of struct answer, one for each of its requests */
-	uint32_t *requests;	 /* in flight, by backend */
-	double next_answer;
-	double end;
-	struct sim_times ttft;
-	uint64_t blocks, hits, over, under, diverted, moves, dead;
-	uint32_t incident; /* the next one */
-	double second;	   /* and the next look at rates */
-	struct sim_slice *slices;
-	uint32_t n_slices;
-	double cpu_s;
-};
 
 struct sim_run *sim_run_new(const struct sim_policy *policy, double speed,
 			    const struct sim_options *options)
@@ -55,6 +26,8 @@ struct sim_run *sim_run_new(const struct sim_policy *policy, double speed,
 		.requests = calloc(n, sizeof(*r->requests)),
 		.next_answer = 1e300,
 	};
+	for (uint32_t i = 0; i < options->incidents.n; i++)
+		r->restarts += options->incidents.all[i].kind == SIM_RESTART;
 	err = sim_times_init(&r->ttft);
 	if (!r->engines || !r->queues || !r->requests)
 		err = -ENOMEM;
@@ -72,6 +45,13 @@ struct sim_run *sim_run_new(const struct sim_policy *policy, double speed,
 	return NULL;
 }
 
+static void free_queue(struct sim_ring *q)
+{
+	for (; q->head != q->tail; q->head++)
+		free(((struct sim_flight *)sim_ring_head(q, sizeof(struct sim_flight)))->kept);
+	free(q->data);
+}
+
 void sim_run_free(struct sim_run *r)
 {
 	if (!r)
@@ -80,7 +60,7 @@ void sim_run_free(struct sim_run *r)
 		if (r->engines)
 			sim_cache_free(&r->engines[k].cache);
 		if (r->queues)
-			free(r->queues[k].data);
+			free_queue(&r->queues[k]);
 	}
 	sim_steering_free(r->steering);
 	sim_peer_free(r->peer);
@@ -92,144 +72,23 @@ void sim_run_free(struct sim_run *r)
 	free(r);
 }
 
-/* All answers up to now. */
-static void answer(struct sim_run *r, double now)
-{
-	const struct answer *a;
-
-	if (r->next_answer > now)
-		return;
-	r->next_answer = 1e300;
-	for (uint32_t k = 0; k < r->options->backends; k++) {
-		struct sim_ring *q = &r->queues[k];
-
-		for (; q->head != q->tail; q->head++) {
-			a = sim_ring_head(q, sizeof(*a));
-			if (a->at > now) {
-				r->next_answer = a->at < r->next_answer ? a->at : r->next_answer;
-				break;
-			}
-			r->requests[k]--;
-			if (r->steering)
-				sim_steering_answered(r->steering, k, a->at, a->found);
-		}
-	}
-}
-
-static void away(struct sim_run *r, uint32_t k, double now)
-{
-	struct sim_ring *q = &r->queues[k];
-
-	if (r->steering)
-		sim_steering_away(r->steering, k, now);
-	r->requests[k] -= q->tail - q->head;
-	q->head = q->tail;
-	sim_cache_clear(&r->engines[k].cache);
-	r->engines[k].cold = true;
-	r->engines[k].free_at = now + SIM_RESTART_S;
-}
-
-/* Nobody is told. */
-static void caches(struct sim_run *r, uint32_t engine, bool off)
-{
-	for (uint32_t k = 0; k < r->options->backends; k++) {
-		if (engine != SIM_EVERY && engine != k)
-			continue;
-		sim_cache_clear(&r->engines[k].cache);
-		r->engines[k].off = off;
-	}
-}
-
-static void happen(struct sim_run *r, const struct sim_incident *i)
-{
-	struct sim_engine *e = &r->engines[i->engine == SIM_EVERY ? 0 : i->engine];
-
-	if (i->kind == SIM_SLOW) {
-		e->rate /= i->factor;
-		if (r->steering)
-			sim_steering_rate(r->steering, i->engine, e->rate);
-	} else if (i->kind == SIM_RESTART) {
-		away(r, i->engine, i->at_s);
-	} else if (r->steering && i->kind == SIM_RESTARTED) {
-		sim_steering_back(r->steering, i->engine);
-	} else if (r->steering && i->kind == SIM_AGENT_RESTART) {
-		sim_steering_agent(r->steering);
-	} else if (i->kind == SIM_CACHE_OFF || i->kind == SIM_CACHE_ON) {
-		caches(r, i->engine, i->kind == SIM_CACHE_OFF);
-	}
-}
-
-/* All that happens up to now: answers, incidents, looks at rates. */
-static void pass_time(struct sim_run *r, double now)
-{
-	const struct sim_incidents *incidents = &r->options->incidents;
-
-	for (;;) {
-		const struct sim_incident *i = &incidents->all[r->incident];
-		double at = r->incident < incidents->n ? i->at_s : 1e300;
-
-		if (r->options->learn_rates && r->second <= now && r->second < at) {
-			answer(r, r->second);
-			if (r->steering)
-				sim_steering_second(r->steering, r->second);
-			r->second += 1;
-		} else if (at <= now) {
-			answer(r, at);
-			happen(r, i);
-			r->incident++;
-		} else {
-			break;
-		}
-	}
-	answer(r, now);
-}
-
 static int choose(struct sim_run *r, double now, const struct sim_request *request,
-		  struct sim_choice *ret)
+		  uint32_t exclude, struct sim_choice *ret)
 {
 	if (r->steering)
-		return sim_steering_choose(r->steering, now, request, ret);
+		return sim_steering_choose(r->steering, now, request, exclude, ret);
 	sim_peer_choose(r->peer, now, request, r->engines, r->requests, ret);
 	return 0;
 }
 
-/* The engine's part: what is cached there, and the prefill of the rest. */
-static int serve(struct sim_run *r, double now, const struct sim_request *request, uint32_t k,
-		 uint32_t *ret_held)
-{
-	struct sim_engine *e = &r->engines[k];
-	struct answer *a = sim_ring_push(&r->queues[k], sizeof(*a));
-	uint64_t held, cached;
-	double work = 0;
+/* ---- sums ----------------------------------------------------------------------------- */
 
-	if (!a)
-		return -ENOMEM;
-	held = e->off ? 0 : sim_cache_serve(&e->cache, request->ids, request->n_ids);
-	cached = held * r->options->block_tokens;
-	if (cached < request->tokens)
-		work = (request->tokens - cached) / e->rate;
-	if (r->steering)
-		sim_steering_served(r->steering, k);
-	e->free_at = (e->free_at > now ? e->free_at : now) + work;
-	e->work += work;
-	*a = (struct answer){e->free_at, cached};
-	r->requests[k]++;
-	if (e->free_at < r->next_answer)
-		r->next_answer = e->free_at;
-	if (e->free_at > r->end)
-		r->end = e->free_at;
-	*ret_held = held;
-	return 0;
-}
-
-static int add_to_slice(struct sim_run *r, double now, uint64_t blocks, uint64_t hits, double ttft)
+static int slice_of(struct sim_run *r, double arrived, struct sim_slice **ret)
 {
-	double which = r->options->slice_s > 0 ? now / r->options->slice_s : 0;
+	double which = arrived / r->options->slice_s;
 	uint32_t at = which < SLICES_MAX ? which : SLICES_MAX - 1, n = at + 1;
 	struct sim_slice *grown;
 
-	if (r->options->slice_s <= 0)
-		return 0;
 	if (n > r->n_slices) {
 		grown = reallocarray(r->slices, n, sizeof(*grown));
 		if (!grown)
@@ -238,11 +97,128 @@ static int add_to_slice(struct sim_run *r, double now, uint64_t blocks, uint64_t
 		r->slices = grown;
 		r->n_slices = n;
 	}
-	r->slices[at].requests++;
-	r->slices[at].blocks += blocks;
-	r->slices[at].hits += hits;
-	r->slices[at].ttft_sum += ttft;
+	*ret = &r->slices[at];
 	return 0;
+}
+
+/* times: 1, or -1 to take it back */
+static int count(struct sim_run *r, double arrived, const struct sim_outcome *o, int times)
+{
+	uint64_t n = times;
+	struct sim_slice *slice;
+
+	if (arrived >= r->options->warmup_s) {
+		sim_times_add(&r->ttft, o->ttft, times);
+		r->blocks += n * o->blocks;
+		r->hits += n * o->held;
+		r->over += n * (o->believed > o->held ? o->believed - o->held : 0);
+		r->under += n * (o->held > o->believed ? o->held - o->believed : 0);
+		r->diverted += n * o->diverted;
+		r->moves += n * o->moved;
+		r->dead += n * o->dead;
+	}
+	if (r->options->slice_s <= 0)
+		return 0;
+	if (slice_of(r, arrived, &slice))
+		return -ENOMEM;
+	slice->requests += n;
+	slice->blocks += n * o->blocks;
+	slice->hits += n * o->held;
+	slice->ttft_sum += times * o->ttft;
+	return 0;
+}
+
+void sim_run_uncount(struct sim_run *r, const struct sim_kept *kept)
+{
+	count(r, kept->request.at_s / r->speed, &kept->outcome, -1);
+}
+
+/* ---- one request ---------------------------------------------------------------------- */
+
+/* Its own copy, rungs and ids behind it. */
+static struct sim_kept *keep(const struct sim_request *request, const struct sim_outcome *o,
+			     uint32_t attempts)
+{
+	size_t rungs = request->n_rungs * sizeof(*request->rungs);
+	size_t ids = request->n_ids * sizeof(*request->ids);
+	struct sim_kept *kept = malloc(sizeof(*kept) + rungs + ids);
+
+	if (!kept)
+		return NULL;
+	*kept = (struct sim_kept){.request = *request, .outcome = *o, .attempts = attempts};
+	kept->request.rungs = kept->rungs;
+	kept->request.ids = (uint64_t *)(kept->rungs + request->n_rungs);
+	memcpy(kept->rungs, request->rungs, rungs);
+	memcpy(kept->rungs + request->n_rungs, request->ids, ids);
+	return kept;
+}
+
+/* The engine's part: what is cached there, and the prefill of the rest. */
+static struct sim_flight *serve(struct sim_run *r, double now, const struct sim_request *request,
+				uint32_t k, uint32_t *ret_held)
+{
+	struct sim_engine *e = &r->engines[k];
+	struct sim_flight *f = sim_ring_push(&r->queues[k], sizeof(*f));
+	uint64_t held, cached;
+	double work = 0;
+
+	if (!f)
+		return NULL;
+	held = e->off ? 0 : sim_cache_serve(&e->cache, request->ids, request->n_ids);
+	cached = held * r->options->block_tokens;
+	if (cached < request->tokens)
+		work = (request->tokens - cached) / e->rate;
+	if (r->steering)
+		sim_steering_served(r->steering, k);
+	e->free_at = (e->free_at > now ? e->free_at : now) + work;
+	e->work += work;
+	e->cold = e->cold && !e->cache.evicted;
+	*f = (struct sim_flight){.done = e->free_at, .found = cached};
+	r->requests[k]++;
+	if (e->free_at < r->next_answer)
+		r->next_answer = e->free_at;
+	*ret_held = held;
+	return f;
+}
+
+int sim_run_send(struct sim_run *r, double now, const struct sim_request *request, uint32_t exclude,
+		 uint32_t attempts)
+{
+	double arrived = request->at_s / r->speed;
+	struct sim_choice c = {0};
+	struct sim_outcome o;
+	struct sim_flight *f;
+	uint32_t held;
+	int err = choose(r, now, request, exclude, &c);
+
+	r->decisions++;
+	if (err == -ENOENT) { /* all are away */
+		sim_run_fail(r, request);
+		return 0;
+	}
+	if (err)
+		return err;
+	f = serve(r, now, request, c.backend, &held);
+	if (!f)
+		return -ENOMEM;
+	o = (struct sim_outcome){
+		.ttft = f->done - arrived,
+		.blocks = request->n_ids,
+		.held = held,
+		.believed = c.believed / r->options->block_tokens,
+		.diverted = c.diverted,
+		.moved = c.moved,
+	};
+	/* nothing else can have taken it yet */
+	o.dead = r->engines[c.backend].cold && o.believed > held;
+	if (r->restarts && !(f->kept = keep(request, &o, attempts)))
+		return -ENOMEM;
+	return count(r, arrived, &o, 1);
+}
+
+void sim_run_fail(struct sim_run *r, const struct sim_request *request)
+{
+	r->failed += request->at_s / r->speed >= r->options->warmup_s;
 }
 
 /* The first request that counts: what was computed before does not. */
@@ -250,37 +226,17 @@ static void begin(struct sim_run *r)
 {
 	for (uint32_t k = 0; k < r->options->backends; k++)
 		r->engines[k].work = 0;
+	r->begun = true;
 }
 
 static int run_one(struct sim_run *r, const struct sim_request *request)
 {
 	double now = request->at_s / r->speed;
-	struct sim_choice c = {0};
-	uint32_t held, believed;
-	struct sim_engine *e;
-	int err;
+	int err = sim_run_pass_time(r, now);
 
-	pass_time(r, now);
-	if (!r->ttft.n && now >= r->options->warmup_s)
+	if (!r->begun && now >= r->options->warmup_s)
 		begin(r);
-	err = choose(r, now, request, &c) ?: serve(r, now, request, c.backend, &held);
-	if (err)
-		return err;
-	e = &r->engines[c.backend];
-	if (now < r->options->warmup_s)
-		return add_to_slice(r, now, request->n_ids, held, e->free_at - now);
-	sim_times_add(&r->ttft, e->free_at - now);
-	believed = c.believed / r->options->block_tokens;
-	r->blocks += request->n_ids;
-	r->hits += held;
-	r->over += believed > held ? believed - held : 0;
-	r->under += held > believed ? held - believed : 0;
-	r->diverted += c.diverted;
-	r->moves += c.moved;
-	e->cold = e->cold && !e->cache.evicted;
-	/* nothing else can have taken it yet */
-	r->dead += e->cold && believed > held;
-	return add_to_slice(r, now, request->n_ids, held, e->free_at - now);
+	return err ?: sim_run_send(r, now, request, KV_NONE, 1);
 }
 
 static double cpu_now(void)
@@ -310,7 +266,7 @@ void sim_run_end(struct sim_run *r, struct sim_result *ret)
 	double work = 0, most = 0, blocks = r->blocks ? r->blocks : 1;
 	uint32_t n = r->options->backends, doubts = 0, backs = 0;
 
-	answer(r, 1e299);
+	sim_run_answer(r, 1e299);
 	for (uint32_t k = 0; k < n; k++) {
 		work += r->engines[k].work;
 		most = r->engines[k].work > most ? r->engines[k].work : most;
@@ -323,7 +279,7 @@ void sim_run_end(struct sim_run *r, struct sim_result *ret)
 			 : r->options->told ? "events"
 					    : "learned",
 		.speed = r->speed,
-		.requests = r->ttft.n,
+		.requests = r->ttft.n + r->failed,
 		.seconds = r->end,
 		.hit_rate = r->hits / blocks,
 		.ttft_mean = r->ttft.n ? r->ttft.sum / r->ttft.n : 0,
@@ -334,12 +290,14 @@ void sim_run_end(struct sim_run *r, struct sim_result *ret)
 		.over = r->over / blocks,
 		.under = r->under / blocks,
 		.dead = r->dead,
+		.retried = r->retried,
+		.failed = r->failed,
 		.slices = r->slices,
 		.n_slices = r->n_slices,
 		.diverted = r->diverted,
 		.moves = r->moves,
 		.doubts = doubts,
 		.backs = backs,
-		.decisions_per_s = r->cpu_s > 0 ? r->ttft.n / r->cpu_s : 0,
+		.decisions_per_s = r->cpu_s > 0 ? r->decisions / r->cpu_s : 0,
 	};
 }

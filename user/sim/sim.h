@@ -76,6 +76,8 @@ struct sim_result {
 	double busiest_over_mean; /* of prefill work */
 	double over, under;	  /* of all blocks: believed but gone, there but unknown */
 	uint64_t dead;		  /* requests steered by what a restart has taken */
+	uint64_t retried;	  /* sent again: their engine was gone before it answered */
+	uint64_t failed;	  /* never answered; not in the times, nor in blocks and hits */
 	struct sim_slice *slices; /* the run's */
 	uint32_t n_slices;
 	uint64_t diverted; /* sent where less of it was believed cached than elsewhere */

@@ -33,11 +33,11 @@ int sim_times_init(struct sim_times *t)
 	return t->bins ? 0 : -ENOMEM;
 }
 
-void sim_times_add(struct sim_times *t, double seconds)
+void sim_times_add(struct sim_times *t, double seconds, int times)
 {
-	t->n++;
-	t->sum += seconds;
-	t->bins[bin_of(seconds * 1e9 + 0.5)]++;
+	t->n += times;
+	t->sum += times * seconds;
+	t->bins[bin_of(seconds * 1e9 + 0.5)] += times;
 }
 
 double sim_times_quantile(const struct sim_times *t, double q)

@@ -16,7 +16,8 @@ struct sim_times {
 };
 
 int sim_times_init(struct sim_times *t);
-void sim_times_add(struct sim_times *t, double seconds);
+/* times: below zero to take it back */
+void sim_times_add(struct sim_times *t, double seconds, int times);
 /* The value that q of all lie below; 0 if there is none. */
 double sim_times_quantile(const struct sim_times *t, double q);
 void sim_times_free(struct sim_times *t);

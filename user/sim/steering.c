@@ -169,7 +169,6 @@ struct sim_steering *sim_steering_new(enum kv_policy policy, const struct sim_op
 	world_populate(&s->world, policy, options->backends,
 		       (__u64)options->blocks * options->block_tokens, options->rate);
 	s->world.services[0].affinity = options->affinity;
-	s->st.query.exclude = KV_NONE;
 	s->is_told = options->told;
 	s->learn_rates = options->learn_rates;
 	for (__u32 k = 0; k < options->backends; k++)
@@ -199,7 +198,7 @@ static void enter(struct sim_steering *s, double now)
 }
 
 int sim_steering_choose(struct sim_steering *s, double now, const struct sim_request *request,
-			struct sim_choice *ret)
+			uint32_t exclude, struct sim_choice *ret)
 {
 	const struct kv_choice *c = &s->st.choice;
 	struct kv_query *q = &s->st.query;
@@ -209,6 +208,7 @@ int sim_steering_choose(struct sim_steering *s, double now, const struct sim_req
 		return s->err;
 	enter(s, now);
 	q->total = request->tokens;
+	q->exclude = exclude;
 	q->n_rungs = request->n_rungs;
 	memcpy(q->rungs, request->rungs, request->n_rungs * sizeof(*q->rungs));
 	if (kv_steer_decide(&s->st))

@@ -18,9 +18,10 @@ struct sim_choice {
 struct sim_steering *sim_steering_new(enum kv_policy policy, const struct sim_options *options,
 				      struct sim_engine *engines);
 void sim_steering_free(struct sim_steering *s);
-/* Decides, charges, learns. */
+/* Decides, charges, learns. exclude: KV_NONE, or the backend that has just failed it. -ENOENT:
+ * there is no other. */
 int sim_steering_choose(struct sim_steering *s, double now, const struct sim_request *request,
-			struct sim_choice *ret);
+			uint32_t exclude, struct sim_choice *ret);
 /* The engine has taken the blocks of the request that was chosen last. */
 void sim_steering_served(struct sim_steering *s, uint32_t backend);
 /* The longest-waiting request of this backend is answered; found: tokens that were in its cache. */
