@@ -132,7 +132,7 @@ absent() { [ "$(grep -ciE "$1" "$2")" = 0 ]; }
 	hint=$(hint 640 secret)
 	recording r.jsonl --service v4
 	complete "a secret prompt, $(printf 'of some words %.0s' {1..40})" >/dev/null
-	complete hello -H "KV-Prefix: $hint" >/dev/null
+	complete hello -H "KV-Prefix: $hint" -H 'X-Session-ID: whose' >/dev/null
 	from 1 curl -fsS -m 5 -o /dev/null "http://$KV_V4/v1/models"
 	from 1 curl -fsS -m 5 -g -o /dev/null -d '{"model":"emulated","max_tokens":1,"prompt":"six"}' "http://$KV_V6/v1/completions"
 	ended
@@ -140,13 +140,14 @@ absent() { [ "$(grep -ciE "$1" "$2")" = 0 ]; }
 	[ "$(wc -l <r.jsonl)" = 3 ]
 	grep -q '^1 without a prompt' record.err
 	[ "$(stat -c %a r.jsonl)" = 600 ]
-	absent 'secret|words|hello' r.jsonl
+	absent 'secret|words|hello|whose' r.jsonl
 	for word in $(grep -oE '[0-9a-f]{16}' <<<"$hint"); do
 		absent "$word|$(printf %u "0x$word")" r.jsonl
 	done
 	# the ladder's depths are, and numbers in the order of appearance
 	tail -n 1 r.jsonl | jq -e '.input_length == 640 and (.boundaries | contains([64, 128, 256, 512])) and
 		(.hash_ids | length == 10 and .[9] == .[0] + 9)'
+	tail -n 2 r.jsonl | jq -se '.[0].session == null and .[1].session == 1'
 	head -n 1 r.jsonl | jq -e '.service == "v4"'
 }
 

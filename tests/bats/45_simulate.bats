@@ -171,6 +171,10 @@ fails() {
 	jq -e '.runs[0] | .requests == 100 and .busiest_over_mean < 2' burst
 	sim -j --workload nosharing --block 16 --blocks 64000 --policy price,least >none
 	jq -e '[.runs[].ttft_p99_s] | .[0] < 1.01 * .[1]' none
+	sim -j --workload chats --block 16 --blocks 8000 --policy price >chats
+	sim -j --workload chats --block 16 --blocks 8000 --policy price --no-sessions >strangers
+	jq -e '.runs[0] | .hit_rate > 0.95 * .hit_ceiling' chats
+	jq -e '.runs[0] | .hit_rate < 0.5 * .hit_ceiling' strangers
 }
 
 @test "bad lines: which, and what was expected" {

@@ -422,6 +422,28 @@ static void test_state(void)
 		CHECK(near(r.ttft_mean, .3));
 	}
 
+	TEST("short chats, of which nothing is known but their sessions, return to their engine")
+	{
+		static struct trace_line chats[CHATS * TURNS];
+		struct sim_options known = options, unknown;
+		struct sim_result with, without;
+
+		known.told = false;
+		known.blocks = 3000;
+		for (int i = 0; i < CHATS * TURNS; i++) {
+			chats[i] = lines[i];
+			chats[i].hidden = true;
+			chats[i].session = i % CHATS + 1;
+		}
+		unknown = known;
+		unknown.no_sessions = true;
+		with = simulate("price", &known, chats, CHATS * TURNS);
+		without = simulate("price", &unknown, chats, CHATS * TURNS);
+		CHECK(near(with.hit_rate, with.hit_ceiling));
+		CHECK(without.hit_rate < 0.95 * with.hit_rate);
+		CHECK(without.ttft_mean > 2 * with.ttft_mean);
+	}
+
 	TEST("another agent: the tables are as they were, and so are rates")
 	{
 		struct sim_options same = options;

@@ -98,6 +98,36 @@ static void test_ladders(void)
 			CHECK_EQ(line.ids[i], i);
 	}
 
+	TEST("sessions are numbers in the order of appearance, too")
+	{
+		_cleanup_ladders_ struct trace_ladders *l = trace_ladders_new(BLOCK, 1, 7);
+		const uint64_t keys[] = {77777, 0, 88888, 77777}, numbers[] = {1, 0, 2, 1};
+		struct trace_line line;
+
+		for (int i = 0; i < 4; i++) {
+			/* its hash may be that of somebody's rung */
+			struct kv_query q = prompt(1 + i, 2 * BLOCK, 1 + i, 0);
+
+			q.session = keys[i];
+			if (i == 1)
+				q.rungs[0].hash = 88888;
+			CHECK_EQ(trace_ladders_add(l, &q, &line), 1);
+			CHECK_EQ(line.session, numbers[i]);
+			CHECK_EQ(line.ids[0], 2 * i);
+		}
+		/* a table that grows keeps them */
+		for (uint64_t i = 0; i < 20000; i++) {
+			struct kv_query q = {.total = 10, .session = i + 1000000};
+
+			CHECK_EQ(trace_ladders_add(l, &q, &line), 1);
+			CHECK_EQ(line.session, i + 3);
+		}
+		CHECK_EQ(trace_ladders_add(l, &(struct kv_query){.total = 10, .session = 77777},
+					   &line),
+			 1);
+		CHECK_EQ(line.session, 1);
+	}
+
 	TEST("short, unread, absent and endless prompts")
 	{
 		_cleanup_ladders_ struct trace_ladders *l = trace_ladders_new(BLOCK, 1, 7);
@@ -197,6 +227,7 @@ static const uint32_t some_boundaries[] = {16, 48};
 static const struct trace_line lines[] = {
 	{.at_s = 0.0125,
 	 .input_tokens = 50,
+	 .session = 3,
 	 .n_ids = 3,
 	 .ids = some_ids,
 	 .n_boundaries = 2,
@@ -235,6 +266,7 @@ static void check_lines(const char *file)
 		CHECK(fabs(line.at_s - lines[i].at_s) < 1e-6);
 		CHECK_EQ(line.input_tokens, lines[i].input_tokens);
 		CHECK_EQ(line.output_tokens, 0);
+		CHECK_EQ(line.session, lines[i].session);
 		CHECK_EQ(line.n_ids, lines[i].n_ids);
 		CHECK_EQ(line.n_boundaries, lines[i].n_boundaries);
 		if (line.n_ids == lines[i].n_ids)

@@ -53,6 +53,10 @@ static const struct {
 	{"{" LENGTHS "\"hash_ids\":[1]}\n",
 	 "t:1: 1 hash_ids for 8 tokens: expected 2, as blocks have 4 tokens (--block)"},
 	{"{" LENGTHS "\"hash_ids\":[1,-2]}\n", "t:1: hash_ids[1]: expected a whole number"},
+	{"{" LENGTHS "\"session\":-1,\"hash_ids\":[1,2]}\n",
+	 "t:1: \"session\": expected a whole number from 1 on"},
+	{"{" LENGTHS "\"session\":0,\"hash_ids\":[1,2]}\n",
+	 "t:1: \"session\": expected a whole number from 1 on"},
 	{"{" LENGTHS "\"hash_ids\":[1,2],\"boundaries\":[4,3]}\n",
 	 "t:1: boundaries[1]: expected rising depths in tokens, up to 8"},
 	{"{" LENGTHS "\"hash_ids\":[1,2],\"boundaries\":3}\n",
@@ -159,22 +163,58 @@ static void test_workloads(void)
 			while (s && sim_workload_next(s, &line, NULL) == 1) {
 				CHECK(line.at_s >= last);
 				last = line.at_s;
+				n++;
+				if (w->turns)
+					continue;
 				CHECK_EQ(line.n_ids, (line.input_tokens + 99) / 100);
 				CHECK_EQ(line.n_boundaries, 1);
 				CHECK(line.boundaries[0] >= w->prefix);
 				CHECK(line.boundaries[0] < line.input_tokens);
 				sim_distinct_add(&firsts, sim_block_hash(line.ids[0]));
-				n++;
 			}
 			CHECK(n >= 100);
 			if (w->at_once)
 				CHECK_EQ(n, w->at_once);
 			CHECK(firsts.n <= w->groups);
-			CHECK(firsts.n >= w->groups * 9 / 10); /* Zipf's last are rare */
+			/* Zipf's last are rare */
+			CHECK(w->turns || firsts.n >= w->groups * 9 / 10);
 			sim_distinct_free(&firsts);
 			sim_workload_free(s);
 		}
 		CHECK(!sim_workload_find("none"));
+	}
+
+	TEST("a chat's turns go on where it was, in its session, and are below a block of the "
+	     "gateway")
+	{
+		const struct workload *w = sim_workload_find("chats");
+		struct workload_source *s = sim_workload_new(w, 16);
+		struct {
+			uint64_t session, first;
+			uint32_t tokens, turns;
+		} chats[4] = {0};
+		struct trace_line line;
+		uint32_t known = 0, i;
+
+		while (s && sim_workload_next(s, &line, NULL) == 1) {
+			CHECK(line.session && line.hidden && !line.n_boundaries);
+			CHECK_EQ(line.n_ids, line.input_tokens / 16);
+			for (i = 0; i < known && chats[i].session != line.session; i++)
+				;
+			if (i == known && (known == 4 || line.input_tokens > w->tail))
+				continue;
+			if (i == known) {
+				chats[known].session = line.session;
+				chats[known++].first = line.ids[0];
+			}
+			CHECK_EQ(line.ids[0], chats[i].first);
+			CHECK_EQ(line.input_tokens, chats[i].tokens + w->tail);
+			chats[i].tokens = line.input_tokens;
+			chats[i].turns++;
+		}
+		for (i = 0; i < 4; i++)
+			CHECK_EQ(chats[i].turns, w->turns);
+		sim_workload_free(s);
 	}
 
 	TEST("balanced: in every round each prefix as often as any other")

@@ -38,7 +38,7 @@ static const struct cli_object objects[] = {
 	 "TRACE|--workload NAME [--policy LIST|all] [--speed LIST] [--backends N] [--blocks B] "
 	 "[--block TOKENS] "
 	 "[--rate TOKENS/S] [--events|--learned] [--metrics-delay S] [--plot FILE.svg] "
-	 "[--learn-rates] [--slow ENGINE:FACTOR[@S],…] [--restart ENGINE@S,…] "
+	 "[--learn-rates] [--no-sessions] [--slow ENGINE:FACTOR[@S],…] [--restart ENGINE@S,…] "
 	 "[--agent-restart S,…] [--no-cache ENGINE|all[@S[-S]],…] [--affinity auto|full|off] "
 	 "[--slice S] [--warmup S]",
 	 "what this gateway would do for the traffic of a trace", do_simulate, NULL},

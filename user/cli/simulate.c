@@ -180,6 +180,7 @@ static int read_order(struct cli *cli, int argc, char **argv, struct order *o)
 		{"--slice", &slice, NULL},
 		{"--warmup", &warmup, NULL},
 		{"--learn-rates", NULL, &o->options.learn_rates},
+		{"--no-sessions", NULL, &o->options.no_sessions},
 		{0},
 	};
 	int rc = cli_arguments(cli, &argc, argv, options, 0, 1);

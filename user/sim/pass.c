@@ -51,7 +51,8 @@ static uint32_t make_rungs(struct kv_rung *rungs, const struct trace_line *line,
 	return n;
 }
 
-static int add(struct chunk *c, const struct trace_line *line, double at_s, uint32_t block)
+static int add(struct chunk *c, const struct trace_line *line, double at_s,
+	       const struct sim_options *options)
 {
 	struct sim_request *r = &c->requests[c->n];
 
@@ -66,8 +67,11 @@ static int add(struct chunk *c, const struct trace_line *line, double at_s, uint
 		.at_s = at_s,
 		.tokens = line->input_tokens,
 		.n_ids = line->n_ids,
-		.n_rungs = make_rungs(c->rungs + c->n_rungs, line, block),
 	};
+	if (!line->hidden)
+		r->n_rungs = make_rungs(c->rungs + c->n_rungs, line, options->block_tokens);
+	if (line->session && !options->no_sessions)
+		r->session = kv_mix(line->session) ?: 1;
 	c->n_ids += r->n_ids;
 	c->n_rungs += r->n_rungs;
 	c->n++;
@@ -91,8 +95,8 @@ static void place(struct chunk *c)
 }
 
 /* The next requests, some thousands: 0 with n = 0 at the end. */
-static int read_chunk(const struct sim_source *source, uint32_t block, double *first,
-		      struct sim_distinct *seen, struct chunk *c, char *err)
+static int read_chunk(const struct sim_source *source, const struct sim_options *options,
+		      double *first, struct sim_distinct *seen, struct chunk *c, char *err)
 {
 	struct trace_line line;
 	int rc = 1;
@@ -102,7 +106,7 @@ static int read_chunk(const struct sim_source *source, uint32_t block, double *f
 	       (rc = source->next(source->ctx, &line, err)) > 0) {
 		if (*first < 0)
 			*first = line.at_s;
-		rc = add(c, &line, line.at_s - *first, block);
+		rc = add(c, &line, line.at_s - *first, options);
 		for (uint32_t i = 0; i < line.n_ids && !rc; i++)
 			rc = sim_distinct_add(seen, sim_block_hash(line.ids[i]));
 		if (rc) {
@@ -126,7 +130,7 @@ int sim_pass(const struct sim_source *source, const struct sim_options *options,
 	if (rc)
 		snprintf(err, TRACE_ERROR_LEN, "out of memory");
 	while (!rc) {
-		rc = read_chunk(source, options->block_tokens, &first, &seen, c, err);
+		rc = read_chunk(source, options, &first, &seen, c, err);
 		if (rc || !c->n)
 			break;
 		blocks += c->n_ids;

@@ -24,6 +24,7 @@ struct sim_options {
 	double rate; /* prefill tokens per second and backend */
 	bool told;   /* engines say what they store and evict; else it is learned */
 	enum kv_affinity affinity;
+	bool no_sessions; /* their keys are not looked at */
 	double warmup_s;  /* requests before that count in slices only */
 	bool learn_rates; /* how fast engines are is learned; else it is known at any time */
 	double slice_s;	  /* results by the time when requests came; 0: of all only */
@@ -36,6 +37,7 @@ struct sim_request {
 	double at_s; /* since the first */
 	uint32_t tokens;
 	uint32_t n_ids, n_rungs;
+	uint64_t session; /* hash of its key, 0: none */
 	const uint64_t *ids;
 	const struct kv_rung *rungs;
 };

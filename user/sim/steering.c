@@ -122,6 +122,31 @@ static int make_room_for(struct sim_steering *s, const struct kv_steer *st)
 	return err;
 }
 
+/* Twice the room for sessions, whose entries are kept if they are worth anything. */
+static int make_session_room(struct steer_world *w)
+{
+	struct world_session *old = w->sessions, *table;
+	__u32 slots = w->session_slots;
+	__u64 holder;
+
+	if (w->n_sessions < w->max_sessions)
+		return 0;
+	table = calloc(2 * slots, sizeof(*table));
+	if (!table)
+		return -ENOMEM;
+	w->sessions = table;
+	w->session_slots = 2 * slots;
+	w->max_sessions = w->session_slots / 4 * 3;
+	w->n_sessions = 0;
+	for (__u32 i = 0; i < slots; i++) {
+		holder = old[i].value.holder;
+		if (holder && kv_holder_live(holder, &w->backends[kv_holder_backend(holder)]))
+			*kv_world_session_create(old[i].key) = old[i].value;
+	}
+	free(old);
+	return 0;
+}
+
 /* ---- engines that tell ---------------------------------------------------------------- */
 
 static void on_changed(void *ctx, uint64_t id, bool stored)
@@ -209,12 +234,13 @@ int sim_steering_choose(struct sim_steering *s, double now, const struct sim_req
 	enter(s, now);
 	q->total = request->tokens;
 	q->exclude = exclude;
+	q->session = request->session;
 	q->n_rungs = request->n_rungs;
 	memcpy(q->rungs, request->rungs, request->n_rungs * sizeof(*q->rungs));
 	if (kv_steer_decide(&s->st))
 		return -ENOENT;
 	d = sim_ring_push(&s->waiting[c->backend], sizeof(*d));
-	if (!d || make_room_for(s, &s->st))
+	if (!d || make_room_for(s, &s->st) || make_session_room(&s->world))
 		return -ENOMEM;
 	kv_steer_commit(&s->st, d);
 	ret->backend = c->backend;

@@ -4,7 +4,8 @@
  *
  *  - Mooncake's form: JSON lines of timestamp (ms), input_length, output_length (tokens), hash_ids.
  *    An id names a block of the prompt together with everything before it; the last block may be
- *    partial. boundaries, if there, are the depths in tokens at which messages end;
+ *    partial. boundaries, if there, are the depths in tokens at which messages end; session, if
+ *    there, is a number that requests with the same session key have in common;
  *  - recordings (kvsteer record): the same behind a first line that says what it is (trace_head.h),
  *    with ids of full blocks only, and without output_length where that is not known;
  *  - Azure's CSV: TIMESTAMP,ContextTokens,GeneratedTokens. Nothing is known of the prompts, so
@@ -13,6 +14,7 @@
 #ifndef KVSTEER_SIM_TRACE_H
 #define KVSTEER_SIM_TRACE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -30,6 +32,8 @@ struct trace_line {
 	uint32_t n_boundaries;
 	const uint64_t *ids;	    /* until the next line is read */
 	const uint32_t *boundaries; /* tokens, rising */
+	uint64_t session;	    /* a number that stands for its key; 0: it has none */
+	bool hidden;		    /* its blocks are too small for the gateway to see */
 };
 
 struct trace_reader;

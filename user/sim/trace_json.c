@@ -87,6 +87,16 @@ static int read_boundaries(struct trace_reader *r, yyjson_val *root, struct trac
 	return 0;
 }
 
+static int read_session(struct trace_reader *r, yyjson_val *root, struct trace_line *ret, char *err)
+{
+	yyjson_val *session = yyjson_obj_get(root, "session");
+
+	if (session && (!yyjson_is_uint(session) || !yyjson_get_uint(session)))
+		return trace_wrong(r, err, "\"session\": expected a whole number from 1 on");
+	ret->session = yyjson_get_uint(session);
+	return 0;
+}
+
 int trace_json_line(struct trace_reader *r, size_t len, struct trace_line *ret, char *err)
 {
 	yyjson_read_err why;
@@ -112,6 +122,7 @@ int trace_json_line(struct trace_reader *r, size_t len, struct trace_line *ret, 
 	ret->at_s = yyjson_get_num(at) / 1000;
 	return read_length(r, root, "input_length", 1, &ret->input_tokens, err)
 	       ?: read_output(r, root, ret, err)
+	       ?: read_session(r, root, ret, err)
 	       ?: read_ids(r, root, ret, err)
 	       ?: read_boundaries(r, root, ret, err);
 }

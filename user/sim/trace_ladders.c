@@ -34,6 +34,7 @@ struct trace_ladders {
 	uint64_t seed;
 	uint64_t drawn;
 	uint64_t next_id;
+	uint32_t sessions;
 	struct run *runs;
 	size_t n_runs, room;
 	struct slot *slots;
@@ -83,13 +84,13 @@ static struct slot *find(const struct trace_ladders *l, uint64_t hash)
 	}
 }
 
-/* At most half of the slots are used, KV_MAX_RUNGS more included. */
+/* At most half of the slots are used, a request's more included. */
 static int make_room(struct trace_ladders *l)
 {
 	struct slot *old = l->slots, *fresh;
 	uint32_t n = l->n_slots;
 
-	if (l->used + KV_MAX_RUNGS <= n / 2)
+	if (l->used + KV_MAX_RUNGS + 1 <= n / 2)
 		return 0;
 	if (2 * n > SLOTS_MAX)
 		return -ENOBUFS;
@@ -154,7 +155,8 @@ static uint32_t match(const struct trace_ladders *l, const struct kv_query *q, u
 	for (uint32_t i = q->n_rungs; i--;) {
 		const struct slot *s = find(l, q->rungs[i].hash);
 
-		if (!s->key || q->rungs[i].depth / l->block != s->depth || s->depth > n)
+		if (!s->key || !s->depth || q->rungs[i].depth / l->block != s->depth ||
+		    s->depth > n)
 			continue;
 		*ret_depth = s->depth;
 		return s->run;
@@ -173,6 +175,18 @@ static void learn(struct trace_ladders *l, const struct kv_query *q, uint32_t ru
 		*s = (struct slot){kv_mix(q->rungs[i].hash ^ l->seed) ?: 1, run, depth};
 		l->used++;
 	}
+}
+
+/* Numbers in the order of appearance. A session has a slot as a rung has, at no depth. */
+static uint32_t number_session(struct trace_ladders *l, uint64_t session)
+{
+	struct slot *s = find(l, kv_mix(session));
+
+	if (!s->key) {
+		*s = (struct slot){kv_mix(kv_mix(session) ^ l->seed) ?: 1, ++l->sessions, 0};
+		l->used++;
+	}
+	return s->depth ? 0 : s->run;
 }
 
 int trace_ladders_add(struct trace_ladders *l, const struct kv_query *query, struct trace_line *ret)
@@ -213,6 +227,7 @@ int trace_ladders_add(struct trace_ladders *l, const struct kv_query *query, str
 	ret->input_tokens = total;
 	ret->n_ids = n;
 	ret->ids = l->ids;
+	ret->session = query->session ? number_session(l, query->session) : 0;
 	ret->boundaries = l->boundaries;
 	for (uint32_t i = 0; i < query->n_rungs; i++)
 		if (query->rungs[i].depth <= total && query->rungs[i].depth >= l->block)

@@ -110,8 +110,11 @@ int trace_put(struct trace_writer *w, const struct trace_line *line)
 		w->line = grown;
 		w->room = need;
 	}
-	at = w->line + sprintf(w->line, "{\"timestamp\":%.3f,\"input_length\":%u,\"hash_ids\":[",
+	at = w->line + sprintf(w->line, "{\"timestamp\":%.3f,\"input_length\":%u",
 			       line->at_s * 1000, line->input_tokens);
+	if (line->session)
+		at = number(stpcpy(at, ",\"session\":"), line->session);
+	at = stpcpy(at, ",\"hash_ids\":[");
 	for (uint32_t i = 0; i < line->n_ids; i++) {
 		if (i)
 			*at++ = ',';

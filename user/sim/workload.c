@@ -53,6 +53,15 @@ const struct workload sim_workloads[] = {
 	 .prefix = 4000,
 	 .tail = 16000,
 	 .at_once = 100},
+	{.name = "chats",
+	 .help = "chats of six turns of 64 tokens, below one block of the gateway, with session "
+		 "keys",
+	 .groups = 2000,
+	 .tail = 64,
+	 .turns = 6,
+	 .unit = 512,
+	 .step_s = 30,
+	 .rates = {100, 200, 300, 400}},
 	{0},
 };
 
@@ -64,6 +73,7 @@ struct workload_source {
 	double at_s;
 	uint64_t made;
 	uint32_t *deck, left; /* groups not drawn yet, of a balanced draw */
+	uint32_t *turns;      /* by group: of all its chats */
 	double *shares;	      /* of the groups up to this one, summed up */
 	uint32_t boundary;
 	uint64_t *ids;
@@ -105,16 +115,17 @@ struct workload_source *sim_workload_new(const struct workload *w, uint32_t bloc
 
 	if (!s)
 		return NULL;
-	longest += tail_of(w, longest);
+	longest += tail_of(w, longest) * (w->turns ?: 1);
 	*s = (struct workload_source){
 		.w = w,
 		.block = block_tokens,
 		.random = 1,
 		.deck = calloc(w->groups * DECK_ROUNDS, sizeof(*s->deck)),
+		.turns = calloc(w->groups, sizeof(*s->turns)),
 		.shares = calloc(w->groups, sizeof(*s->shares)),
 		.ids = calloc(longest / block_tokens + 1, sizeof(*s->ids)),
 	};
-	if (!s->deck || !s->shares || !s->ids) {
+	if (!s->deck || !s->turns || !s->shares || !s->ids) {
 		sim_workload_free(s);
 		return NULL;
 	}
@@ -128,6 +139,7 @@ void sim_workload_free(struct workload_source *s)
 	if (!s)
 		return;
 	free(s->deck);
+	free(s->turns);
 	free(s->shares);
 	free(s->ids);
 	free(s);
@@ -171,6 +183,23 @@ static bool arrive(struct workload_source *s)
 	return false;
 }
 
+/* Full blocks only: what is cached of a turn's last one nobody has again. */
+static void next_turn(struct workload_source *s, struct trace_line *ret)
+{
+	const struct workload *w = s->w;
+	uint32_t group = draw_group(s), turn = s->turns[group]++;
+	uint64_t chat = (uint64_t)group << 32 | turn / w->turns;
+
+	ret->at_s = s->at_s;
+	ret->input_tokens = (turn % w->turns + 1) * w->tail;
+	ret->n_ids = ret->input_tokens / s->block;
+	ret->ids = s->ids;
+	ret->session = kv_mix(chat + 1);
+	ret->hidden = ret->input_tokens < w->unit;
+	for (uint32_t j = 0; j < ret->n_ids; j++)
+		s->ids[j] = kv_mix(ret->session + j);
+}
+
 int sim_workload_next(void *source, struct trace_line *ret, char *err)
 {
 	struct workload_source *s = source;
@@ -179,6 +208,11 @@ int sim_workload_next(void *source, struct trace_line *ret, char *err)
 	(void)err;
 	if (!arrive(s))
 		return 0;
+	if (s->w->turns) {
+		*ret = (struct trace_line){0};
+		next_turn(s, ret);
+		return 1;
+	}
 	group = draw_group(s);
 	question = s->w->questions ? draw(s) * s->w->questions : s->made;
 	prefix = prefix_of(s->w, group);

@@ -22,6 +22,10 @@ struct workload {
 	uint32_t prefix, prefix_max; /* tokens; between the two, by group */
 	uint32_t tail;		     /* tokens of a question; 0: a ninth of the prefix */
 	enum workload_draw draw;
+	/* Not 0: chats instead. Each request is a turn, the chat so far and a tail; after so many
+	 * another chat begins in its place. They have session keys. */
+	uint32_t turns;
+	uint32_t unit;	  /* tokens of the gateway's blocks: it knows nothing of shorter prompts */
 	uint32_t at_once; /* this many at the same time, and no more; else as below */
 	double step_s;
 	double rates[WORKLOAD_STEPS]; /* requests per second, ended by 0 */
