@@ -10,7 +10,7 @@ setup_file() {
 	TIMES=${KV_SOAK:+60} SECONDS_EACH=${KV_SOAK:+120}
 	export TIMES=${TIMES:-10} # kills
 	export SECONDS_EACH=${SECONDS_EACH:-6} # of load
-	export KV_NO_LOG=1
+	export KV_NO_LOG=1 KV_NAMED=v6 # two ways to relay, one service each
 	kv_up 1 3
 	kv_gateway
 	# so many upstreams that hinted requests need no agent

@@ -45,6 +45,7 @@ static const struct response responses[] = {
 	     "Date: x\r\nServer: Python/3.11 aiohttp/3.9.5\r\n\r\nok",
 	  200, DONE),
 	R("Go", OK "Date: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", 200, DONE),
+	R("a KV-Steer of its own", OK "KV-Steer: a=1\r\nContent-Length: 1\r\n\r\nx", 200, DONE),
 	R("axum", OK "content-length: 0\r\ndate: x\r\n\r\n", 200, DONE),
 	/* lengths */
 	R("no reason phrase", "HTTP/1.1 200 \r\nContent-Length: 1\r\n\r\nx", 200, DONE),

@@ -142,11 +142,22 @@ static bool relay_unasked(const struct client *c)
 	return !ioctl(r->up->fd, SIOCOUTQ, &left) && (size_t)left >= r->sent;
 }
 
+/* Puts our line behind the piece's first bytes, which move into the room in front. Returns where it
+ * begins now. */
+static char *relay_insert(struct request *r, char *piece, __u32 at)
+{
+	char *begin = memmove(piece - r->header_len, piece, at);
+
+	memcpy(begin + at, r->header, r->header_len);
+	r->header_len = 0;
+	return begin;
+}
+
 void relay_from_upstream(struct client *c)
 {
 	struct agent *agent = c->agent;
 	struct request *r = c->request;
-	/* What is to be put in it finds room in front. */
+	/* A line that waits for its place finds room in front. */
 	char *piece = agent->scratch + r->header_len;
 	bool begun = r->answered, told = kv_framing_answered(&r->response);
 	__u32 used, at = 0;
@@ -184,10 +195,8 @@ void relay_from_upstream(struct client *c)
 	relay_deadline(c);
 	relay_free_body(c);
 	if (at) {
-		piece = memmove(agent->scratch, piece, at);
-		memcpy(piece + at, r->header, r->header_len);
 		used += r->header_len;
-		r->header_len = 0;
+		piece = relay_insert(r, piece, at);
 	}
 	if (client_send(c, piece, used, kv_framing_done(&r->response) ? MSG_MORE : 0)) {
 		client_close(c);
