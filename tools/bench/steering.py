@@ -181,7 +181,7 @@ def goals_table():
         came = [f'**{one["came"]}**' if not one['fine'] else one['came'] for one in of_one]
         if len(of_one) > 3:
             came = [f'{min(one["value"] for one in of_one):.4g} to {max(one["value"] for one in of_one):.4g}']
-        at = ', '.join(one['at'] for one in of_one) if 1 < len(of_one) <= 3 else ''
+        at = ', '.join(one['at'] for one in of_one) if len(of_one) <= 3 else ''
         out.append(f'| {workload} | {what}{": " + at if at else ""} | {of_one[0]["sign"]} '
                    f'{", ".join(goals if len(set(goals)) > 1 else goals[:1])}{unit} | {", ".join(came)}{unit} | '
                    f'{"yes" if all(one["fine"] for one in of_one) else "**no**"} |')
