@@ -7,7 +7,7 @@ set -euo pipefail
 usage() {
 	cat <<'TEXT'
 usage: tools/vllm.sh [CHECK…]          all checks, or some of:
-                       answers aborts idle chats predict belief restart
+                       answers aborts idle chats predict belief affinity restart
        tools/vllm.sh --exec COMMAND…   the same hosts, and one command on the client
        tools/vllm.sh --install         only installs
 Installs into .output/vllm first: about 7 GB from PyPI, 6 to 15 minutes, once; an interrupted
@@ -29,7 +29,7 @@ blocks=1000
 capacity=$((blocks * block / 4))
 rate=2000
 gateway=10.71.1.1:8000
-all_checks=(answers aborts idle chats predict belief restart)
+all_checks=(answers aborts idle chats predict belief affinity restart)
 
 die() {
 	echo "vllm: $*" >&2
@@ -79,9 +79,10 @@ trap cleanup EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
-# engine I: its process and all that it starts are a namespace of processes: one signal ends them.
+# engine I [OPTION…]: its process and all that it starts are a namespace of processes: one signal ends them.
 engine() {
 	local i=$1
+	shift
 	kv_start $id-e"$i" "$work/engine-$i.log" unshare --mount --pid --fork --kill-child=KILL --mount-proc \
 		env VLLM_CPU_KVCACHE_SPACE=1 VLLM_CPU_OMP_THREADS_BIND=nobind OMP_NUM_THREADS=1 \
 		HF_HUB_OFFLINE=1 VLLM_NO_USAGE_STATS=1 VLLM_SERVER_DEV_MODE=1 VLLM_HOST_IP="10.72.$i.2" \
@@ -90,7 +91,7 @@ engine() {
 		--model "$vllm/model" --served-model-name tiny --host "10.72.$i.2" --port 8000 \
 		--enforce-eager --dtype bfloat16 --max-model-len 8192 --max-num-batched-tokens 8192 --block-size $block \
 		--num-gpu-blocks-override $blocks --enable-prompt-tokens-details --kv-events-config \
-		'{"enable_kv_cache_events":true,"publisher":"zmq","endpoint":"tcp://*:5557","replay_endpoint":"tcp://*:5558"}'
+		'{"enable_kv_cache_events":true,"publisher":"zmq","endpoint":"tcp://*:5557","replay_endpoint":"tcp://*:5558"}' "$@"
 	echo $! >"$work/engine-$i.pid"
 }
 
@@ -110,7 +111,13 @@ followed() {
 	done
 }
 
-# gateway POLICY [CAPACITY]: kvsteerd anew, knowing nothing
+kill_engine() { # I
+	local pid
+	pid=$(<"$work/engine-$1.pid")
+	{ kill -KILL "$pid" && wait "$pid"; } 2>/dev/null || true
+}
+
+# gateway POLICY [CAPACITY [EVENTS]]: kvsteerd anew, knowing nothing; with "" the engines' events are not followed
 gateway() {
 	local i
 	[ -z "$agent" ] || kill "$agent"
@@ -123,7 +130,7 @@ gateway() {
 		  policy: $1
 		  capacity: ${2:-$capacity}
 		  rate: $rate
-		  events: {port: 5557, replay_port: 5558}
+		  ${3-events: {port: 5557, replay_port: 5558\}}
 		  backends:
 		  - {name: engine-1, address: "10.72.1.2:8000"}
 		  - {name: engine-2, address: "10.72.2.2:8000"}
@@ -131,7 +138,7 @@ gateway() {
 	kv_start $id-gw "$work/kvsteerd.log" "$out/kvsteerd" -c "$work/kvsteer.yaml"
 	agent=$!
 	kv_wait 10 kvsteerd "$work/kvsteerd.log" $id-c1 "http://$gateway/health" "$agent"
-	followed
+	[ -z "${3-events}" ] || followed
 }
 
 export KV_OUT=$out KV_GATEWAY=$gateway KV_ENGINES="10.72.1.2:8000 10.72.2.2:8000" KV_BLOCK=$block
@@ -162,15 +169,25 @@ check_predict() {
 
 check_belief() { gateway price && check belief; }
 
+check_affinity() {
+	kill_engine 2
+	engine 2 --no-enable-prefix-caching
+	engines_ready
+	gateway price "$capacity" ""
+	check affinity
+	kill_engine 2
+	engine 2
+	engines_ready
+}
+
 check_restart() {
 	gateway round-robin
-	local checking pid
+	local checking
 	check restart "$work/mark" &
 	checking=$!
 	sleep 20
 	echo killed >"$work/mark"
-	pid=$(<"$work/engine-2.pid")
-	{ kill -KILL "$pid" && wait "$pid"; } 2>/dev/null || true
+	kill_engine 2
 	sleep 10
 	engine 2
 	engines_ready
