@@ -74,7 +74,7 @@ static void check_choice(const struct kv_choice *c)
 	MUST(!c->matched || c->matched >= svc->floor);
 	MUST(c->own <= st.need &&
 	     c->own >= st.need - (c->matched < st.need ? c->matched : st.need));
-	MUST(c->price <= KV_PRICE_MAX * 1024);
+	MUST(c->price <= KV_PRICE_TOP);
 }
 
 static void decide_and_send(struct input *in)
