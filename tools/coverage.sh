@@ -45,7 +45,7 @@ parsers=(
 	"DNS servers:answers:user/engines/dns_answer.c"
 	"administrator:configuration:user/common/config*.c user/common/addr.c"
 )
-units="events_decode events_sequence request hint tenant framing seq prompt prompt_input hash ladder config metrics"
+units="events_decode events_sequence request hint tenant framing seq prompt prompt_input hash ladder config config_full config_diff metrics"
 
 flags=(-Iinclude -Iuser -I.output -D_GNU_SOURCE -std=gnu11 -g -O0
 	-Wno-string-plus-int -fprofile-instr-generate -fcoverage-mapping)

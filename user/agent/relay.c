@@ -21,6 +21,8 @@
 #include "agent/tokenize.h"
 
 #define RELAY_LITTLE 4096
+_Static_assert(ANSWER_HEADER_MAX < RELAY_LITTLE,
+	       "room for a line of ours, and for what it waits for");
 #define RELAY_TURN (1u << 20) /* of a request in one turn of the loop */
 
 bool relay_is_mine(const struct client *c)
