@@ -62,7 +62,7 @@ KV_INLINE void kv_trace_list(struct kv_trace *t, const struct kv_steer *st, __u3
 	b->cost = kv_saturate(cost);
 	b->requests = requests > 0xffff ? 0xffff : requests;
 	b->backend = id;
-	b->doubted = !kv_counts(st, backend);
+	b->discount = kv_discount(st, backend);
 	t->listed++;
 }
 

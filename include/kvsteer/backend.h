@@ -22,7 +22,7 @@ enum kv_policy {
 
 /* Whether what backends are believed to hold counts. */
 enum kv_affinity {
-	KV_AFFINITY_AUTO, /* unless it has been measured not to be worth it: kv_backend.doubted */
+	KV_AFFINITY_AUTO, /* by the share that has been found of it: kv_backend.discount */
 	KV_AFFINITY_FULL,
 	KV_AFFINITY_OFF,
 	KV_AFFINITY_MAX,
@@ -173,7 +173,7 @@ struct kv_backend {
 	 * were there: the agent's figures, 0 and 0 if nothing has been measured. */
 	__u64 worth_predicted;
 	__u64 worth_found;
-	__u32 doubted; /* too few: what it is believed to hold does not count */
+	__u32 discount; /* percent: so much of what it is believed to hold does not count */
 	__u32 zero;
 	__u32 limit;  /* requests at a time, 0: none */
 	__u32 weight; /* gets so many of 1024 of the requests that it would get; 0: all */
@@ -202,12 +202,22 @@ struct kv_backend {
 	__u64 idle[KV_POOL_WORDS];
 };
 
-/* Does what it is believed to hold count? affinity: its service's. */
-KV_INLINE bool kv_affinity_counts(__u32 affinity, const struct kv_backend *b)
+#define KV_DISCOUNT_ALL 100 /* percent */
+
+/* How much of what it is believed to hold does not count? affinity: its service's. */
+KV_INLINE __u32 kv_affinity_discount(__u32 affinity, const struct kv_backend *b)
 {
+	__u32 discount = kv_read_once(b->discount);
+
 	if (affinity == KV_AFFINITY_AUTO)
-		return !kv_read_once(b->doubted);
-	return affinity == KV_AFFINITY_FULL;
+		return discount < KV_DISCOUNT_ALL ? discount : KV_DISCOUNT_ALL;
+	return affinity == KV_AFFINITY_FULL ? 0 : KV_DISCOUNT_ALL;
+}
+
+/* … and how many of so many tokens do? */
+KV_INLINE __u32 kv_discounted(__u32 tokens, __u32 discount)
+{
+	return (__u64)tokens * (KV_DISCOUNT_ALL - discount) / KV_DISCOUNT_ALL;
 }
 
 #endif /* KVSTEER_BACKEND_H */

@@ -91,16 +91,16 @@ KV_INLINE __u32 kv_worth(struct kv_steer *st, __u64 holder, const struct kv_back
 	return (__u64)tokens * st->tier_weight[kv_index(tier, KV_TIER_COUNT)] / KV_TIER_WHOLE;
 }
 
-/* Does what a backend is believed to hold count? */
-KV_INLINE bool kv_counts(const struct kv_steer *st, const struct kv_backend *b)
+/* Percent of what a backend is believed to hold that do not count. */
+KV_INLINE __u32 kv_discount(const struct kv_steer *st, const struct kv_backend *b)
 {
-	return kv_affinity_counts(st->affinity, b);
+	return kv_affinity_discount(st->affinity, b);
 }
 
-/* … and how many tokens of it. */
+/* Tokens of its match that count. */
 KV_INLINE __u32 kv_matched(const struct kv_steer *st, __u32 id, const struct kv_backend *b)
 {
-	return kv_counts(st, b) ? st->match[kv_index(id, KV_MAX_BACKENDS)] : 0;
+	return kv_discounted(st->match[kv_index(id, KV_MAX_BACKENDS)], kv_discount(st, b));
 }
 
 /* In a fleet too large to scan, holders become candidates by being found. */
@@ -127,7 +127,8 @@ KV_INLINE void kv_match_note(struct kv_steer *st, __u64 holder, __u32 tokens)
 	if (!st->match[id])
 		st->matched++;
 	st->match[id] = tokens;
-	if (tokens > st->choice.best && kv_counts(st, b))
+	tokens = kv_discounted(tokens, kv_discount(st, b));
+	if (tokens > st->choice.best)
 		st->choice.best = tokens;
 }
 

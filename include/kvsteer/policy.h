@@ -21,13 +21,13 @@ KV_INLINE bool kv_near(const struct kv_steer *st, __u32 match)
 }
 
 /* Of equal costs the least. The cache that has taken in least is the one with room for a new
- * conversation. But a belief that does not count is put to the test where that costs nothing: so it
- * is seen when it has become worth something again. */
+ * conversation. But a belief that does not count whole is put to the test where that costs nothing:
+ * so it is seen when it has become worth more again. */
 KV_INLINE __u64 kv_tie(const struct kv_steer *st, __u32 id, const struct kv_backend *b)
 {
 	__u32 believed = st->match[kv_index(id, KV_MAX_BACKENDS)];
 
-	if (believed && st->affinity == KV_AFFINITY_AUTO && !kv_counts(st, b))
+	if (believed && st->affinity == KV_AFFINITY_AUTO && kv_discount(st, b))
 		return kv_left(st->need, believed);
 	return b->clock + (1ull << 32); /* more than is left of any prompt */
 }

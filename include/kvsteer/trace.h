@@ -55,7 +55,7 @@ struct kv_trace_backend {
 	__u32 cost;    /* ms / 1024, if the policy goes by that */
 	__u16 requests;
 	__u8 backend;
-	__u8 doubted; /* what is believed there did not count */
+	__u8 discount; /* percent of matched that did not count */
 };
 
 struct kv_trace {

@@ -96,7 +96,7 @@ explained() { kvs "${@:2}" explain "$(body "$1")" --path /v1/completions; }
 	explained "$name" -j | jq -e '.best_tokens == 0 and (.backends[] | select(.backend == "e1") | .matched_tokens == 0 and .believed_tokens == 8000 and (.affinity_counts | not))'
 	[ "$(served "$name")" = "$(explained "$name" -j | jq -r .choice)" ]
 	kvs -j trace | tail -n 1 | jq -e '.matched_tokens == 0 and .own_tokens == 8001 and (.backends[] | select(.backend == "e1") | .matched_tokens == 0 and .believed_tokens > 7000)'
-	kvs trace --why | grep 'e1.* holds [0-9.k]* (doubted)'
+	kvs trace --why | grep 'e1.* holds [0-9.k]* (0% of it counts)'
 	# what the other one holds counts as ever
 	explained "$other" -j | jq -e '.choice == "e2" and .matched_tokens > 7000'
 	[ "$(served "$other")" = e2 ]
@@ -133,12 +133,18 @@ explained() { kvs "${@:2}" explain "$(body "$1")" --path /v1/completions; }
 	kvs backend show e1 | grep 'its cache has not been worth it: 0 % of what was predicted was found'
 }
 
-@test "the cache is on again: what costs nothing is tried, and affinity is back" {
+@test "the cache is on again: what costs nothing is tried, and affinity is back by degrees" {
 	local name
 	name=$(at e1)
 	[ -n "$name" ]
 	is_state e1 down
 	kv_fault 1 '{}'
+	asked_until part e1 "$name"
+	kvs status | grep -E '^ *e1 .* part [2-7][0-9]% '
+	kvs backend show e1 | grep 'affinity    it counts by the share found: [2-7][0-9] % of what was predicted was found'
+	explained "$name" | grep '  e1 .*; believed 8000 there, but it counts by the share found: '
+	explained "$name" -j | jq -e '.backends[] | select(.backend == "e1") | .affinity_counts and .matched_tokens == .believed_tokens * .affinity_counts_percent / 100'
+	page | grep '^kvsteer_backend_affinity{service="v4",backend="e1"} 0\.[2-7]'
 	asked_until full e1 "$name"
 	grep 'backend e1: affinity is back: of the last [0-9]* tokens predicted to be in its cache [0-9]* % were' "$KV_GW_LOG"
 	page | grep -qx 'kvsteer_backend_affinity{service="v4",backend="e1"} 1'

@@ -121,7 +121,7 @@ static void change_fleet(struct input *in)
 		b->rate = number(in);
 		break;
 	case 5:
-		b->doubted = byte(in) & 1;
+		b->discount = byte(in);
 		break;
 	}
 }

@@ -223,7 +223,7 @@ static void change_fleet(__u32 n)
 		b->foreign_requests = number();
 		break;
 	case 11:
-		b->doubted = chance(2);
+		b->discount = chance(2) ? chance(KV_DISCOUNT_ALL + 20) : 0;
 		break;
 	case 12:
 		world.services[0].affinity = chance(2) ? KV_AFFINITY_AUTO : chance(KV_AFFINITY_MAX);

@@ -121,11 +121,11 @@ static void test_express(void)
 	CHECK_EQ(t->looked, 1);
 	CHECK_EQ(t->own, 100);
 	CHECK_EQ(t->backends[0].matched, 200);
-	CHECK_EQ(t->backends[0].doubted, 0);
+	CHECK_EQ(t->backends[0].discount, 0);
 	BACKEND_SAYS(0, ANSWER, LEN(ANSWER));
 	CLIENT_ACKS(0);
 	/* what is held there does not count any more */
-	gw.backends[BACKEND].doubted = 1;
+	gw.backends[BACKEND].discount = KV_DISCOUNT_ALL;
 	ASK(0, POST, LEN(POST));
 	MADE(3);
 	t = record(FIRST + 2);
@@ -135,7 +135,20 @@ static void test_express(void)
 	CHECK_EQ(t->own, 300);
 	CHECK_EQ(t->backends[0].backend, BACKEND);
 	CHECK_EQ(t->backends[0].matched, 200);
-	CHECK_EQ(t->backends[0].doubted, 1);
+	CHECK_EQ(t->backends[0].discount, KV_DISCOUNT_ALL);
+	BACKEND_SAYS(0, ANSWER, LEN(ANSWER));
+	CLIENT_ACKS(0);
+	/* … and now a part of it does */
+	gw.backends[BACKEND].discount = 55;
+	ASK(0, POST, LEN(POST));
+	MADE(4);
+	t = record(FIRST + 3);
+	CHECK_EQ(t->matched, 90);
+	CHECK_EQ(t->best, 90);
+	CHECK_EQ(t->deepest, BACKEND);
+	CHECK_EQ(t->own, 210);
+	CHECK_EQ(t->backends[0].matched, 200);
+	CHECK_EQ(t->backends[0].discount, 55);
 	trace_end();
 }
 

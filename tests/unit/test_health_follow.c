@@ -272,19 +272,19 @@ static void starts_anew(void)
 	loop_until(base, &told[0].caches, 1, 2000);
 	follow_view(follow, 0, &view);
 	CHECK_EQ(view.verdict.cause, PROOF_TOO_LITTLE);
-	CHECK(!told[0].worth.doubted);
+	CHECK(!told[0].worth.down);
 	CHECK(view.weight < HEALTH_FULL / 4);
 	CHECK_EQ(view.state, HEALTH_UP);
 	end(1);
 }
 
 /* Of what the counters say more was predicted, and so much of that found, until it is told. */
-static void predict(uint64_t predicted, unsigned int percent, bool doubted)
+static void predict(uint64_t predicted, unsigned int percent, bool down)
 {
 	__u64 limit = kv_now_ns() + 30000000000ull;
 	unsigned int scrapes = told[0].backends;
 
-	while (told[0].worth.doubted != doubted && kv_now_ns() < limit) {
+	while (told[0].worth.down != down && kv_now_ns() < limit) {
 		told[0].backend.predicted_tokens += predicted;
 		told[0].backend.prompt_tokens += 2 * predicted;
 		lives[0].queries += 2 * predicted;
@@ -292,7 +292,7 @@ static void predict(uint64_t predicted, unsigned int percent, bool doubted)
 		/* one look at a time: an engine's page may be older than our sums */
 		loop_until(base, &told[0].backends, scrapes += 2, 2000);
 	}
-	CHECK_EQ(told[0].worth.doubted, doubted);
+	CHECK_EQ(told[0].worth.down, down);
 }
 
 /* What an engine's counters say of our predictions decides whether these are to count. */
@@ -306,22 +306,23 @@ static void worth_by_counters(void)
 	predict(9000, 0, true);
 	CHECK(told[0].worth.verdict.predicted >= 65536);
 	CHECK_EQ(told[0].worth.verdict.found, 0);
+	CHECK_EQ(told[0].worth.discount, 100);
 	predict(9000, 90, false);
-	CHECK(told[0].worth.verdict.predicted >= 16384 && told[0].worth.verdict.predicted < 65536);
+	CHECK(told[0].worth.discount < 50);
 	predict(9000, 0, true);
 	/* another process is trusted */
 	lives[0].started = 2000;
 	loop_until(base, &told[0].caches, 1, 2000);
-	CHECK(!told[0].worth.doubted);
+	CHECK(!told[0].worth.down);
 	CHECK_EQ(told[0].worth.verdict.predicted, 0);
 	/* what an agent before has found out stays until there is evidence to the contrary */
 	told[0].worths = 0;
-	told[0].worth.doubted = true;
-	follow_go_on(follow, 0, true, &before);
+	told[0].worth.down = true;
+	follow_go_on(follow, 0, &before);
 	loop_for(base, 60);
 	CHECK_EQ(told[0].worths, 0);
 	predict(9000, 90, false);
-	CHECK(told[0].worth.verdict.predicted < 65536);
+	CHECK(told[0].worth.discount < 50);
 	end(1);
 }
 

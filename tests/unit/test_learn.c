@@ -329,18 +329,19 @@ static void test_tentative(void)
 	}
 }
 
-static void test_doubted(void)
+static void test_discount(void)
 {
 	struct kv_dispatch one, two;
 
-	TEST("doubted: all of it is charged, learned as ever, and predicted when it is answered")
+	TEST("nothing counts: all of it is charged, learned as ever, and predicted when it is "
+	     "answered")
 	{
 		world_reset(KV_POLICY_PRICE, 1, 100000, 1000);
 		ask(5);
 		decide();
 		kv_steer_commit(&st, &one);
 		kv_dispatch_finished(&one);
-		world.backends[0].doubted = 1;
+		world.backends[0].discount = KV_DISCOUNT_ALL;
 		ask(6);
 		decide();
 		kv_steer_commit(&st, &two);
@@ -357,7 +358,7 @@ static void test_doubted(void)
 		CHECK(holder(0, 6));
 	}
 
-	TEST("doubted: what failed or was refused has predicted nothing")
+	TEST("nothing counts: what failed or was refused has predicted nothing")
 	{
 		decide();
 		kv_steer_commit(&st, &one);
@@ -370,11 +371,11 @@ static void test_doubted(void)
 		CHECK_EQ(world.backends[0].predicted_tokens, 500);
 	}
 
-	TEST("doubted: a session's prompt enters the cache by what it has grown")
+	TEST("nothing counts: a session's prompt enters the cache by what it has grown")
 	{
 		world_reset(KV_POLICY_PRICE, 1, 100000, 1000);
 		in_session(0, 7, 900, 0);
-		world.backends[0].doubted = 1;
+		world.backends[0].discount = KV_DISCOUNT_ALL;
 		ask(0);
 		st.query.session = 7;
 		st.query.total = 1000;
@@ -527,7 +528,7 @@ int main(void)
 	test_clock();
 	test_holders();
 	test_tentative();
-	test_doubted();
+	test_discount();
 	test_threads();
 	world_free();
 	return check_done();

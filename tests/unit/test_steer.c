@@ -495,22 +495,22 @@ static void two_holders(__u32 policy)
 	ask(10);
 }
 
-static void test_doubt(void)
+static void test_discount(void)
 {
 	static const __u32 policies[] = {KV_POLICY_PRICE, KV_POLICY_STICKY, KV_POLICY_TTFT};
 
-	TEST("a doubted backend counts as holding nothing, and no other one")
+	TEST("discounted wholly, a backend counts as holding nothing, and no other one")
 	{
 		for (__u32 i = 0; i < 3; i++) {
 			two_holders(policies[i]);
 			busy(0, 50);
 			CHECK_EQ(decide(), 0);
-			world.backends[0].doubted = 1;
+			world.backends[0].discount = KV_DISCOUNT_ALL;
 			CHECK_EQ(decide(), 1);
 			CHECK_EQ(st.choice.matched, 500);
 			CHECK_EQ(st.choice.best, 500);
 			CHECK_EQ(st.choice.believed, 500);
-			world.backends[1].doubted = 1;
+			world.backends[1].discount = KV_DISCOUNT_ALL;
 			busy(1, 50);
 			CHECK_EQ(decide(), 3);
 			CHECK_EQ(st.choice.best, 0);
@@ -525,10 +525,37 @@ static void test_doubt(void)
 		}
 	}
 
-	TEST("at equal cost a doubted belief is put to the test, the longest first")
+	TEST("a match counts by its share, a fresh backend's whole")
+	{
+		for (__u32 i = 0; i < 3; i++) {
+			two_holders(policies[i]);
+			CHECK_EQ(world.backends[0].discount, 0);
+			CHECK_EQ(decide(), 0);
+			CHECK_EQ(st.choice.matched, 900);
+			world.backends[0].discount = 40; /* 540 of 900 */
+			CHECK_EQ(decide(), 0);
+			CHECK_EQ(st.choice.best, 540);
+			CHECK_EQ(st.choice.matched, 540);
+			CHECK_EQ(st.choice.believed, 900);
+			CHECK_EQ(st.choice.own, 460);
+			world.backends[0].discount = 50; /* 450: less than 500 */
+			CHECK_EQ(decide(), 1);
+			CHECK_EQ(st.choice.best, 500);
+			CHECK_EQ(st.choice.matched, 500);
+			world.backends[1].discount = 99; /* 5 */
+			CHECK_EQ(decide(), 0);
+			CHECK_EQ(st.choice.best, 450);
+			/* no more than all of it is taken off */
+			world.backends[0].discount = ~0u;
+			CHECK_EQ(decide(), 1);
+			CHECK_EQ(st.choice.best, 5);
+		}
+	}
+
+	TEST("at equal cost a belief that is discounted is put to the test, the longest first")
 	{
 		two_holders(KV_POLICY_PRICE);
-		world.backends[0].doubted = world.backends[1].doubted = 1;
+		world.backends[0].discount = world.backends[1].discount = KV_DISCOUNT_ALL;
 		CHECK_EQ(decide(), 0);
 		busy(0, 1);
 		CHECK_EQ(decide(), 1);
@@ -536,11 +563,11 @@ static void test_doubt(void)
 		CHECK_EQ(decide(), 3);
 		/* also when the clock has gone further than any prompt is long */
 		two_holders(KV_POLICY_PRICE);
-		world.backends[0].doubted = world.backends[1].doubted = 1;
+		world.backends[0].discount = world.backends[1].discount = KV_DISCOUNT_ALL;
 		world.backends[2].clock = 0;
 		CHECK_EQ(decide(), 0);
 		/* where it counts nothing is different */
-		world.backends[0].doubted = world.backends[1].doubted = 0;
+		world.backends[0].discount = world.backends[1].discount = 0;
 		CHECK_EQ(decide(), 0);
 	}
 
@@ -548,11 +575,14 @@ static void test_doubt(void)
 	{
 		two_holders(KV_POLICY_PRICE);
 		busy(0, 50);
-		world.backends[0].doubted = 1;
+		world.backends[0].discount = KV_DISCOUNT_ALL;
 		world.services[0].affinity = KV_AFFINITY_FULL;
 		CHECK_EQ(decide(), 0);
 		CHECK_EQ(st.choice.matched, 900);
-		world.backends[0].doubted = 0;
+		world.backends[0].discount = 55;
+		CHECK_EQ(decide(), 0);
+		CHECK_EQ(st.choice.matched, 900);
+		world.backends[0].discount = 0;
 		world.services[0].affinity = KV_AFFINITY_OFF;
 		CHECK_EQ(decide(), 3); /* off: not even put to the test */
 		CHECK_EQ(st.choice.best, 0);
@@ -563,7 +593,7 @@ static void test_doubt(void)
 		CHECK_EQ(st.choice.believed, 500);
 	}
 
-	TEST("doubted: sessions count no more than prefixes do; hash goes its way")
+	TEST("discounted: sessions count no more than prefixes do; hash goes its way")
 	{
 		world_reset(KV_POLICY_PRICE, 4, 1000000, 1000);
 		in_session(3, 7, 900, 0);
@@ -572,28 +602,28 @@ static void test_doubt(void)
 		st.query.total = 1000;
 		busy(3, 50);
 		CHECK_EQ(decide(), 3);
-		world.backends[3].doubted = 1;
+		world.backends[3].discount = KV_DISCOUNT_ALL;
 		CHECK(decide() != 3);
 		world.services[0].policy = KV_POLICY_HASH;
-		world.backends[3].doubted = 0;
+		world.backends[3].discount = 0;
 		for (__u32 key = 1; key < 50; key++) {
 			__u32 was;
 
 			st.query.session = key;
 			was = decide();
-			world.backends[was].doubted = 1;
+			world.backends[was].discount = KV_DISCOUNT_ALL;
 			CHECK_EQ(decide(), was);
-			world.backends[was].doubted = 0;
+			world.backends[was].discount = 0;
 		}
 	}
 
-	TEST("doubted, in a large fleet: its holders are drawn, and count by their load")
+	TEST("discounted, in a large fleet: its holders are drawn, and count by their load")
 	{
 		__u32 there = 0;
 
 		world_reset(KV_POLICY_PRICE, 200, 1000000, 1000);
 		hold(150, 8, 0);
-		world.backends[150].doubted = 1;
+		world.backends[150].discount = KV_DISCOUNT_ALL;
 		ask(10);
 		for (int i = 0; i < 100; i++)
 			there += decide() == 150;
@@ -607,7 +637,7 @@ static void test_doubt(void)
 
 int main(void)
 {
-	test_doubt();
+	test_discount();
 	test_price();
 	test_sticky();
 	test_load_only();

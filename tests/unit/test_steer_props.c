@@ -69,7 +69,7 @@ static void begin(__u64 seed, __u32 policy)
 			b->limit = 1 + below(6);
 		if (!below(8))
 			b->weight = 1 + below(1000);
-		b->doubted = !below(3);
+		b->discount = below(3) ? 0 : below(KV_DISCOUNT_ALL + 1);
 		if (!below(4)) {
 			b->foreign_requests = below(8);
 			b->foreign_tokens = below(4000);
@@ -145,10 +145,11 @@ static __u32 counted(__u32 id)
 {
 	__u32 affinity = world.services[0].affinity;
 
-	if (affinity == KV_AFFINITY_OFF ||
-	    (affinity == KV_AFFINITY_AUTO && world.backends[id].doubted))
+	if (affinity == KV_AFFINITY_OFF)
 		return 0;
-	return st.match[id];
+	if (affinity == KV_AFFINITY_FULL)
+		return st.match[id];
+	return st.match[id] / 100.0 * (100 - world.backends[id].discount);
 }
 
 static double cost_s(__u32 id)

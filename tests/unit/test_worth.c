@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Whether affinity is worth it: when a backend is doubted, and when it is trusted again. */
+/* Whether affinity is worth it: how much counts of what a backend is believed to hold. */
 #include "check.h"
 #include "engines/proof.h"
 
@@ -38,42 +38,82 @@ static void turns(void)
 		for (int i = 0; i < 1000; i++)
 			CHECK(!worth_add(&w, WORTH_USAGE, 0, 0));
 		CHECK_EQ(w.verdict.predicted, 0);
-		CHECK(!w.doubted);
+		CHECK(!w.down);
 	}
 
-	TEST("doubted by 64 Ki predicted tokens of which next to nothing was there, not by less")
+	TEST("down after 64 Ki predicted tokens of which next to nothing was there, not by less")
 	{
 		worth_forget(&w);
 		CHECK_EQ(answers(63, 0), 0);
 		CHECK_EQ(w.verdict.predicted, 0);
 		CHECK_EQ(answers(1, 0), 1);
-		CHECK(w.doubted);
+		CHECK(w.down);
 		CHECK_EQ(w.verdict.predicted, 65536);
 		CHECK_EQ(w.verdict.found, 0);
 	}
 
-	TEST("back by 16 Ki, and not before")
+	TEST("it counts by the share of the last 64 Ki, and so comes back by degrees")
 	{
-		CHECK_EQ(answers(15, 100), 0);
-		CHECK(w.doubted);
-		CHECK_EQ(answers(1, 100), 1);
-		CHECK(!w.doubted);
-		CHECK_EQ(w.verdict.predicted, 16384);
-		CHECK_EQ(w.verdict.found, 16384);
+		CHECK_EQ(w.discount, 100);
+		for (unsigned int i = 1; i <= 4; i++) {
+			CHECK_EQ(answers(8, 100), 0);
+			CHECK_EQ(w.discount, 100 - 100 * i / 8);
+			CHECK(w.down);
+		}
+		CHECK_EQ(answers(8, 100), 8);
+		CHECK(!w.down);
+		CHECK_EQ(w.discount, 38);
+		CHECK_EQ(answers(8, 100), 0);
+		CHECK_EQ(w.discount, 25);
+		CHECK_EQ(answers(8, 100), 0);
+		CHECK_EQ(w.discount, 0); /* seven eighths */
 	}
 
-	TEST("hysteresis: between a fifth and a half it stays what it is")
+	TEST("nothing measured counts whole, and from four fifths on all does")
+	{
+		worth_forget(&w);
+		answers(63, 0);
+		CHECK_EQ(w.discount, 0);
+		for (unsigned int percent = 0; percent <= 100; percent++) {
+			worth_forget(&w);
+			answers(64, percent);
+			CHECK_EQ(w.discount, percent < 80 ? 100 - percent : 0);
+		}
+	}
+
+	TEST("another agent goes on from what the one before has found, by either source")
+	{
+		struct worth_sums before = {65536, 65536 / 10}, none = {};
+
+		worth_go_on(&w, &before);
+		CHECK(w.down);
+		CHECK_EQ(w.discount, 91);
+		CHECK_EQ(answers(7, 100), 0);
+		CHECK_EQ(w.discount, 91);
+		CHECK_EQ(answers(1, 100), 0);
+		CHECK_EQ(w.discount, 79); /* an eighth anew, and a tenth of the others */
+		worth_go_on(&w, &before);
+		CHECK(looks(16, 100));
+		CHECK_EQ(w.discount, 0);
+		worth_go_on(&w, &none);
+		CHECK(!w.down);
+		CHECK_EQ(w.discount, 0);
+		answers(63, 0);
+		CHECK_EQ(w.discount, 0);
+	}
+
+	TEST("hysteresis of what is said: between a fifth and a half it stays what it is")
 	{
 		worth_forget(&w);
 		CHECK_EQ(answers(1000, 20), 0);
 		CHECK_EQ(answers(1000, 50), 0);
 		CHECK(answers(100, 19));
-		CHECK(w.doubted);
+		CHECK(w.down);
 		CHECK_EQ(answers(1000, 20), 0);
 		CHECK_EQ(answers(1000, 50), 0);
-		CHECK(w.doubted);
+		CHECK(w.down);
 		CHECK(answers(100, 51));
-		CHECK(!w.doubted);
+		CHECK(!w.down);
 	}
 
 	TEST("the window: what was long ago does not count")
@@ -83,7 +123,7 @@ static void turns(void)
 		worth_forget(&w);
 		answers(100000, 100);
 		bad = answers(64, 0);
-		CHECK(bad > 40 && bad <= 64);
+		CHECK(bad > 48 && bad <= 56); /* until less than a fifth is left */
 		CHECK_EQ(w.verdict.predicted, 65536);
 	}
 
@@ -103,8 +143,9 @@ static void sources(void)
 		worth_forget(&w);
 		CHECK_EQ(looks(15, 0), 0);
 		CHECK_EQ(looks(1, 0), 1);
-		CHECK_EQ(looks(3, 100), 0);
-		CHECK_EQ(looks(1, 100), 1);
+		CHECK_EQ(w.discount, 100);
+		CHECK_EQ(looks(16, 50), 0);
+		CHECK_EQ(w.discount, 50);
 	}
 
 	TEST("counters that are ahead, or hold others' hits, count as what was predicted")
@@ -127,7 +168,7 @@ static void sources(void)
 			answers(1, 0);
 			looks(1, 100);
 		}
-		CHECK(w.doubted);
+		CHECK(w.down);
 		worth_forget(&w);
 		for (int i = 0; i < 16; i++) {
 			if (i % 2)
@@ -135,7 +176,7 @@ static void sources(void)
 			looks(1, 100);
 		}
 		CHECK_EQ(w.verdict.predicted, 65536);
-		CHECK(!w.doubted);
+		CHECK(!w.down);
 	}
 }
 
@@ -156,7 +197,7 @@ static void proofs(void)
 		for (int i = 0; i < 31; i++)
 			CHECK(!proof_answered(&p, &r, SECOND));
 		CHECK(proof_answered(&p, &r, SECOND));
-		CHECK(p.worth.doubted);
+		CHECK(p.worth.down);
 	}
 
 	TEST("found is what was predicted, no more: others' hits are no merit of ours")
@@ -166,14 +207,14 @@ static void proofs(void)
 		r.cached = 0;
 		for (int i = 0; i < 7; i++)
 			CHECK(!proof_answered(&p, &r, SECOND));
-		CHECK_EQ(p.worth.verdict.predicted, 16384);
+		CHECK_EQ(p.worth.verdict.predicted, 65536);
 		CHECK_EQ(p.worth.verdict.found, 2048);
 	}
 
 	TEST("another process is trusted, and its counters begin anew")
 	{
 		proof_restarted(&p);
-		CHECK(!p.worth.doubted);
+		CHECK(!p.worth.down);
 		CHECK_EQ(p.worth.verdict.predicted, 0);
 		for (int i = 0; i < 9; i++) {
 			CHECK(!proof_counted(&p, &c, SECOND));
@@ -183,7 +224,7 @@ static void proofs(void)
 		CHECK(!proof_counted(&p, &c, SECOND));
 		c.predicted = 1;
 		CHECK(proof_counted(&p, &c, SECOND));
-		CHECK(p.worth.doubted);
+		CHECK(p.worth.down);
 	}
 }
 

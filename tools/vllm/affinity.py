@@ -25,11 +25,11 @@ with client() as api:
         elif after and n - after > 2 * TALKS:
             break
 last = backends()
-check(after is not None, "an engine without a prefix cache is doubted", last)
+check(after is not None, "an engine without a prefix cache is turned down", last)
 check(last["engine-1"]["affinity"]["state"] == "full", "the one with a cache is not", last["engine-1"])
 if after:
     believed = last["engine-2"]["matched_tokens"] - before["engine-2"]["matched_tokens"]
-    check(not believed, "nothing is counted on at a doubted engine", believed)
+    check(not believed, "nothing is counted on there", believed)
     share = [(b["requests"] - before[name]["requests"]) for name, b in last.items()]
-    row("engine 2 without a prefix cache, no events", f"doubted after {after} requests; of the {sum(share)} after that {share[0]} went to engine 1; "
+    row("engine 2 without a prefix cache, no events", f"turned down after {after} requests; of the {sum(share)} after that {share[0]} went to engine 1; "
         f"{cached / asked:.1%} of all prompt tokens cached")

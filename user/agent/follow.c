@@ -54,7 +54,7 @@ static void begin(struct following *f, __u32 id, struct kv_backend *backend)
 		b->known = false;
 		return;
 	}
-	follow_go_on(f->follow, id, backend->doubted,
+	follow_go_on(f->follow, id,
 		     &(struct worth_sums){backend->worth_predicted, backend->worth_found});
 }
 

@@ -22,8 +22,8 @@ static size_t view_backends(struct following *f, struct view_backend *out,
 			.name = b->name,
 			.address = kv_addr_format(&b->addr, addresses[n], KV_ADDR_TEXT),
 			.map = following_backend(f, id),
-			.counts = kv_affinity_counts(f->agent->dp.services[b->service].affinity,
-						     following_backend(f, id)),
+			.discount = kv_affinity_discount(f->agent->dp.services[b->service].affinity,
+							 following_backend(f, id)),
 		};
 		follow_view(f->follow, id, &out[n]);
 		n++;

@@ -86,7 +86,7 @@ static void on_worth(void *arg, uint32_t id, const struct worth *worth)
 
 	kv_write_once(backend->worth_predicted, worth->verdict.predicted);
 	kv_write_once(backend->worth_found, worth->verdict.found);
-	kv_write_once(backend->doubted, worth->doubted);
+	kv_write_once(backend->discount, worth->discount);
 }
 
 /* The kernel does not read bodies: it leaves such a service's completions to us. */

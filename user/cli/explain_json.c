@@ -66,8 +66,9 @@ static void add_affinity(yyjson_mut_doc *doc, yyjson_mut_val *obj, const struct 
 	char why[AFFINITY_TEXT];
 
 	yyjson_mut_obj_add_uint(doc, obj, "believed_tokens", c->believed);
-	yyjson_mut_obj_add_bool(doc, obj, "affinity_counts", c->counts);
-	if (!c->counts)
+	yyjson_mut_obj_add_bool(doc, obj, "affinity_counts", c->discount < KV_DISCOUNT_ALL);
+	yyjson_mut_obj_add_uint(doc, obj, "affinity_counts_percent", KV_DISCOUNT_ALL - c->discount);
+	if (c->discount)
 		yyjson_mut_obj_add_strcpy(
 			doc, obj, "affinity_why",
 			affinity_why(e->report.affinity, view_backend(e->view, c->backend), why));

@@ -146,14 +146,14 @@ static const char *why(const struct steering_report *r, const struct steering_ca
 	return buf;
 }
 
-/* What it is believed to hold and does not count. */
+/* What it is believed to hold, where that does not count whole. */
 static const char *doubt(const struct explain *e, const struct steering_candidate *c,
 			 const struct kv_backend *b, char buf[DOUBT_TEXT])
 {
 	char text[AFFINITY_TEXT];
 
 	buf[0] = 0;
-	if (c->believed && !c->counts)
+	if (c->believed && c->discount)
 		snprintf(buf, DOUBT_TEXT, "; believed %u there, but %s", c->believed,
 			 affinity_why(e->report.affinity, b, text));
 	return buf;

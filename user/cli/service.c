@@ -118,7 +118,7 @@ static void show(const struct view *view, __u32 id)
 	       kv_policy_name(service->policy), service->floor);
 	printf("  affinity     %s\n",
 	       service->affinity == KV_AFFINITY_AUTO   ? "auto: what a backend is believed to "
-							 "hold counts, unless it was not worth it"
+							 "hold counts by the share found of it"
 	       : service->affinity == KV_AFFINITY_FULL ? "held full, whatever is measured"
 						       : "off");
 	printf("  body limit   %s\n", kv_format_bytes(service->body_limit, number));

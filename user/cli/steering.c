@@ -123,7 +123,7 @@ static void look(const struct kv_steer *st, __u32 at, struct steering_candidate 
 	wait = kv_wait(b, st->now);
 	c->matched = kv_matched(st, c->backend, b);
 	c->believed = st->match[c->backend];
-	c->counts = kv_counts(st, b);
+	c->discount = kv_discount(st, b);
 	c->own = kv_left(st->need, c->matched);
 	c->wait = kv_saturate(wait);
 	c->requests = kv_count(&b->inflight_requests);

@@ -22,7 +22,8 @@ int steering_decide(const struct view *view, const struct kv_query *query, struc
 struct steering_candidate {
 	__u32 backend;
 	__u32 believed; /* tokens believed cached there … */
-	__u32 matched;	/* … as far as that counts */
+	__u32 matched;	/* … as far as that counts: */
+	__u32 discount; /* … percent of it do not */
 	__u32 own;	/* tokens it would compute for this request */
 	__u32 wait;	/* tokens queued there before it */
 	__u64 requests; /* in flight there; tokens: not yet computed of them, at dispatch */
@@ -32,7 +33,6 @@ struct steering_candidate {
 	double own_s;
 	double cost_s; /* what price, ttft, sticky and least compare */
 	double chance; /* p2c: to be chosen */
-	bool counts;   /* what is believed there */
 	bool near;     /* sticky: holds enough to be kept to */
 	bool full;     /* hash: at the bound */
 };

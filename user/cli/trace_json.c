@@ -89,6 +89,11 @@ static void add_request(yyjson_mut_doc *doc, yyjson_mut_val *obj, const struct v
 	yyjson_mut_obj_add_uint(doc, obj, "rungs_looked_up", t->looked);
 }
 
+static __u32 counted(const struct kv_trace_backend *b)
+{
+	return kv_discounted(b->matched, b->discount);
+}
+
 static void add_candidates(yyjson_mut_doc *doc, yyjson_mut_val *obj, const struct view *view,
 			   const struct kv_trace *t)
 {
@@ -99,7 +104,7 @@ static void add_candidates(yyjson_mut_doc *doc, yyjson_mut_val *obj, const struc
 		yyjson_mut_val *one = yyjson_mut_arr_add_obj(doc, list);
 
 		add_backend(doc, one, "backend", view, b->backend);
-		yyjson_mut_obj_add_uint(doc, one, "matched_tokens", b->doubted ? 0 : b->matched);
+		yyjson_mut_obj_add_uint(doc, one, "matched_tokens", counted(b));
 		yyjson_mut_obj_add_uint(doc, one, "believed_tokens", b->matched);
 		yyjson_mut_obj_add_uint(doc, one, "waiting_tokens", b->wait);
 		yyjson_mut_obj_add_uint(doc, one, "inflight_requests", b->requests);
@@ -116,7 +121,7 @@ static void add_holders(yyjson_mut_doc *doc, yyjson_mut_val *obj, const struct v
 	char name[KV_NAME_LEN];
 
 	for (__u32 i = 0; t->best && i < t->listed && i < KV_TRACE_BACKENDS; i++)
-		if (t->backends[i].matched == t->best && !t->backends[i].doubted)
+		if (counted(&t->backends[i]) == t->best)
 			yyjson_mut_arr_add_strcpy(
 				doc, list, trace_backend(view, t->backends[i].backend, name));
 }

@@ -144,8 +144,9 @@ static void print_why(FILE *f, const struct view *view, const struct kv_trace *t
 		fprintf(f, " %s%s", trace_backend(view, b->backend, name),
 			b->backend == t->backend ? "*" : "");
 		if (b->matched)
-			fprintf(f, b->doubted ? " holds %s (doubted)" : " holds %s",
-				short_number(b->matched, tokens));
+			fprintf(f, " holds %s", short_number(b->matched, tokens));
+		if (b->matched && b->discount)
+			fprintf(f, " (%u%% of it counts)", KV_DISCOUNT_ALL - b->discount);
 		fprintf(f, " queue %s/%u", short_number(b->wait, tokens), b->requests);
 		if (t->flags & KV_TRACE_BY_COST)
 			fprintf(f, " cost %.3fs", b->cost / 1024e3);

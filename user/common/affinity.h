@@ -10,7 +10,7 @@
 
 #define AFFINITY_TEXT 160
 
-/* "full", "down"; as the configuration holds it "held full", "off". */
+/* "full", "part", "down"; as the configuration holds it "held full", "off". */
 const char *affinity_state(__u32 affinity, const struct kv_backend *backend);
 /* The same with what was measured, in a few letters: "down 3%". */
 const char *affinity_short(__u32 affinity, const struct kv_backend *backend,

@@ -3,40 +3,41 @@
 
 #include <string.h>
 
-static struct worth_sums sum_of(const struct worth *w, enum worth_source source, uint32_t slices)
+static struct worth_sums sum_of(const struct worth *w, enum worth_source source)
 {
 	struct worth_sums sum = {};
 
-	for (uint32_t i = 1; i <= slices; i++) {
-		const struct worth_sums *s = &w->slices[(w->n - i) % WORTH_SLICES][source];
-
-		sum.predicted += s->predicted;
-		sum.found += s->found;
+	for (uint32_t i = 0; i < WORTH_SLICES; i++) {
+		sum.predicted += w->slices[i][source].predicted;
+		sum.found += w->slices[i][source].found;
 	}
 	return sum;
 }
 
+static void conclude(struct worth *w, const struct worth_sums *verdict)
+{
+	uint64_t percent = verdict->found * 100 / verdict->predicted;
+
+	w->verdict = *verdict;
+	w->discount = percent < WORTH_WHOLE ? 100 - percent : 0;
+	w->down = w->down ? percent <= WORTH_HIGH : percent < WORTH_LOW;
+}
+
 static bool judge(struct worth *w)
 {
-	uint32_t slices = w->doubted ? WORTH_BACK : WORTH_SLICES;
-	struct worth_sums usage, counters;
-	bool otherwise;
+	struct worth_sums usage, counters, verdict;
+	bool was = w->down;
 
-	if (w->n < slices)
+	if (w->n < WORTH_SLICES)
 		return false;
-	usage = sum_of(w, WORTH_USAGE, slices);
-	counters = sum_of(w, WORTH_COUNTERS, slices);
-	w->verdict = usage.predicted * 4 >= counters.predicted ? usage : counters;
+	usage = sum_of(w, WORTH_USAGE);
+	counters = sum_of(w, WORTH_COUNTERS);
+	verdict = usage.predicted * 4 >= counters.predicted ? usage : counters;
 	/* Counters of hits may be ahead: an engine counts when it begins, we when it answers. */
-	if (w->verdict.found > w->verdict.predicted)
-		w->verdict.found = w->verdict.predicted;
-	otherwise = w->doubted ? w->verdict.found * 100 > w->verdict.predicted * WORTH_HIGH
-			       : w->verdict.found * 100 < w->verdict.predicted * WORTH_LOW;
-	if (otherwise) {
-		w->doubted = !w->doubted;
-		w->n = 0;
-	}
-	return otherwise;
+	if (verdict.found > verdict.predicted)
+		verdict.found = verdict.predicted;
+	conclude(w, &verdict);
+	return w->down != was;
 }
 
 bool worth_add(struct worth *w, enum worth_source source, uint64_t predicted, uint64_t found)
@@ -55,4 +56,16 @@ bool worth_add(struct worth *w, enum worth_source source, uint64_t predicted, ui
 void worth_forget(struct worth *w)
 {
 	memset(w, 0, sizeof(*w));
+}
+
+void worth_go_on(struct worth *w, const struct worth_sums *verdict)
+{
+	struct worth_sums part = {verdict->predicted / WORTH_SLICES, verdict->found / WORTH_SLICES};
+
+	worth_forget(w);
+	if (!verdict->predicted)
+		return;
+	for (; w->n < WORTH_SLICES; w->n++)
+		w->slices[w->n][WORTH_USAGE] = w->slices[w->n][WORTH_COUNTERS] = part;
+	conclude(w, verdict);
 }

@@ -196,14 +196,14 @@ void follow_remove(struct follow *f, uint32_t id)
 	follow_tell_models(f, service);
 }
 
-void follow_go_on(struct follow *f, uint32_t id, bool doubted, const struct worth_sums *verdict)
+void follow_go_on(struct follow *f, uint32_t id, const struct worth_sums *verdict)
 {
 	struct engine *e = engine_of(f, id);
 
 	if (!e)
 		return;
-	e->proof.worth.doubted = e->doubted = doubted;
-	e->proof.worth.verdict = e->verdict = *verdict;
+	worth_go_on(&e->proof.worth, verdict);
+	e->verdict = *verdict;
 }
 
 void follow_drain(struct follow *f, uint32_t id, bool draining)

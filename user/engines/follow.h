@@ -51,7 +51,7 @@ struct follow_calls {
 	const struct kv_backend *(*backend)(void *arg, uint32_t id);
 	/* Requests there that are not ours, about; waiting: of these, not begun. */
 	void (*foreign)(void *arg, uint32_t id, uint64_t requests, uint64_t waiting);
-	/* Whether what it is believed to hold is worth going by: was, and what was measured, have
+	/* How much of what it is believed to hold is worth going by: what was measured has
 	 * changed. */
 	void (*worth)(void *arg, uint32_t id, const struct worth *worth);
 	/* Engines of a service serve other models than others of it, or may; or all the same. Not
@@ -73,7 +73,7 @@ int follow_change(struct follow *f, const struct follow_options *options);
 int follow_add(struct follow *f, uint32_t id, uint32_t service, const char *name,
 	       const struct kv_addr *addr, bool takes, bool warm);
 /* It has been judged by somebody before: that stays until there is evidence to the contrary. */
-void follow_go_on(struct follow *f, uint32_t id, bool doubted, const struct worth_sums *verdict);
+void follow_go_on(struct follow *f, uint32_t id, const struct worth_sums *verdict);
 void follow_remove(struct follow *f, uint32_t id);
 void follow_drain(struct follow *f, uint32_t id, bool draining);
 

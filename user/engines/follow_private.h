@@ -22,8 +22,7 @@ struct engine {
 	struct foreign foreign;
 	struct proof proof;
 	uint64_t capacity, block_size; /* told last */
-	bool doubted;		       /* likewise, of what it is believed to hold … */
-	struct worth_sums verdict;     /* … and what that was made of */
+	struct worth_sums verdict;     /* likewise, what came of what it is believed to hold */
 	/* what the caller was told last */
 	bool told;
 	bool takes;

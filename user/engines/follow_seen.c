@@ -162,10 +162,10 @@ static void say_turned(const struct engine *e, const struct worth *w)
 	unsigned int percent = w->verdict.found * 100 / w->verdict.predicted;
 	char cause[320];
 
-	if (w->doubted)
+	if (w->down)
 		kv_warn("backend %s: affinity is turned down: of the last %llu tokens predicted "
-			"to be in its cache %u %% were: what it is believed to hold does not count "
-			"for now. %s",
+			"to be in its cache %u %% were: what it is believed to hold counts by that "
+			"share. %s",
 			e->name, (unsigned long long)w->verdict.predicted, percent,
 			proof_cause_text(&v, &facts, cause, sizeof(cause)));
 	else
@@ -180,9 +180,8 @@ void engine_judged(struct engine *e, bool turned)
 
 	if (turned)
 		say_turned(e, w);
-	if (w->doubted == e->doubted && !memcmp(&w->verdict, &e->verdict, sizeof(w->verdict)))
+	if (!memcmp(&w->verdict, &e->verdict, sizeof(w->verdict)))
 		return;
-	e->doubted = w->doubted;
 	e->verdict = w->verdict;
 	e->follow->calls.worth(e->follow->calls.arg, e->id, w);
 }

@@ -20,7 +20,7 @@ struct view_backend {
 	const char *why; /* it is in it */
 	uint64_t since_ns;
 	bool draining;
-	bool counts;	   /* what it is believed to hold */
+	uint32_t discount; /* percent of what it is believed to hold that do not count */
 	uint32_t weight;   /* of HEALTH_FULL */
 	uint64_t restarts; /* incarnations but the first */
 	const struct engine_report *report;

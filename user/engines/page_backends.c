@@ -75,7 +75,7 @@ FROM_REPORT(failures)
 static bool affinity(const struct view *v, const struct view_backend *b, double *ret)
 {
 	(void)v;
-	*ret = b->counts;
+	*ret = (KV_DISCOUNT_ALL - b->discount) / (double)KV_DISCOUNT_ALL;
 	return true;
 }
 
@@ -146,7 +146,7 @@ static const struct row rows[] = {
 	{BACKEND("prediction_ratio"), "gauge",
 	 "tokens found in its cache over tokens predicted, in the last minute", ratio},
 	{BACKEND("affinity"), "gauge",
-	 "1 while what it is believed to hold counts, 0 while it does not", affinity},
+	 "share that counts of what it is believed to hold: 1 is all of it", affinity},
 	{BACKEND("affinity_worth_ratio"), "gauge",
 	 "tokens found in its cache over tokens predicted, as affinity is judged by",
 	 affinity_ratio},

@@ -263,11 +263,12 @@ static void judge(struct sim_steering *s, const struct kv_dispatch *d, __u32 fou
 {
 	struct worth *w = &s->worth[d->backend];
 
-	if (!worth_add(w, WORTH_USAGE, d->believed, found < d->believed ? found : d->believed))
-		return;
-	s->world.backends[d->backend].doubted = w->doubted;
-	s->doubts += w->doubted;
-	s->backs += !w->doubted;
+	bool turned =
+		worth_add(w, WORTH_USAGE, d->believed, found < d->believed ? found : d->believed);
+
+	s->world.backends[d->backend].discount = w->discount;
+	s->doubts += turned && w->down;
+	s->backs += turned && !w->down;
 }
 
 /* Look-ups of one prompt's rungs wait for memory together, not one after the other. */
@@ -332,7 +333,7 @@ void sim_steering_back(struct sim_steering *s, uint32_t backend)
 {
 	s->world.backends[backend].epoch++;
 	s->world.backends[backend].state = KV_BACKEND_UP;
-	s->world.backends[backend].doubted = 0;
+	s->world.backends[backend].discount = 0;
 	worth_forget(&s->worth[backend]);
 }
 
