@@ -71,7 +71,7 @@ static void check_choice(const struct kv_choice *c)
 		i++;
 	MUST(i < svc->n_backends);
 	MUST(c->intended < KV_MAX_BACKENDS && c->matched <= c->best);
-	MUST(!c->matched || c->matched >= svc->floor);
+	MUST(c->matched <= c->believed && (!c->believed || c->believed >= svc->floor));
 	MUST(c->own <= st.need &&
 	     c->own >= st.need - (c->matched < st.need ? c->matched : st.need));
 	MUST(c->price <= KV_PRICE_TOP);
