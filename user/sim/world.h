@@ -146,6 +146,8 @@ static inline struct kv_prefix_set *world_prefixes(__u32 sets)
 	if (before < slack)
 		munmap(table + before + len, slack - before);
 	madvise(table + before, len, MADV_HUGEPAGE);
+	/* Now, not at each first look-up. */
+	madvise(table + before, len, MADV_POPULATE_WRITE);
 	return (struct kv_prefix_set *)(table + before);
 }
 
