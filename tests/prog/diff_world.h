@@ -5,7 +5,6 @@
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
-#include <sys/mman.h>
 
 #include <kvsteer/framing.h>
 #include <kvsteer/request.h>
@@ -29,24 +28,15 @@ static struct {
 	struct diff_options *options;
 } bpf;
 
-static inline void *memory(const struct bpf_map *map)
-{
-	void *at = mmap(NULL, bpf_map__value_size(map), PROT_READ | PROT_WRITE, MAP_SHARED,
-			bpf_map__fd(map), 0);
-
-	NEED(at != MAP_FAILED);
-	return at;
-}
-
 static inline void load(void)
 {
 	bpf.skel = diff_bpf__open_and_load();
 	NEED(bpf.skel);
-	bpf.names = memory(bpf.skel->maps.diff_names);
-	bpf.request = memory(bpf.skel->maps.diff_request);
-	bpf.hint = memory(bpf.skel->maps.diff_hint);
-	bpf.framing = memory(bpf.skel->maps.diff_framing);
-	bpf.options = memory(bpf.skel->maps.diff_options);
+	bpf.names = prog_memory(bpf.skel->maps.diff_names);
+	bpf.request = prog_memory(bpf.skel->maps.diff_request);
+	bpf.hint = prog_memory(bpf.skel->maps.diff_hint);
+	bpf.framing = prog_memory(bpf.skel->maps.diff_framing);
+	bpf.options = prog_memory(bpf.skel->maps.diff_options);
 	kv_names_default(bpf.names);
 }
 

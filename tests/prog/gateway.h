@@ -9,7 +9,6 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <linux/pkt_cls.h>
-#include <sys/mman.h>
 
 #include <kvsteer/counters.h>
 #include <kvsteer/fields.h>
@@ -59,17 +58,6 @@ static struct {
 
 /* ---- loading ------------------------------------------------------------------------- */
 
-static inline void *gw_memory(struct bpf_map *map)
-{
-	size_t page = sysconf(_SC_PAGESIZE);
-	size_t len = (size_t)bpf_map__max_entries(map) * bpf_map__value_size(map);
-	void *memory = mmap(NULL, (len + page - 1) / page * page, PROT_READ | PROT_WRITE,
-			    MAP_SHARED, bpf_map__fd(map), 0);
-
-	NEED(memory != MAP_FAILED);
-	return memory;
-}
-
 static inline int gw_event(void *ctx, void *data, size_t len)
 {
 	(void)ctx;
@@ -101,12 +89,12 @@ static inline void gw_load(__u32 local_ifindex)
 	skel->rodata->kv_config.prefix_sets = PREFIX_SETS;
 	skel->rodata->kv_config.prefix_key = PREFIX_KEY;
 	NEED(!kvsteer_bpf__load(skel));
-	gw.prefixes = gw_memory(skel->maps.kv_prefixes);
-	gw.services = gw_memory(skel->maps.kv_services);
-	gw.backends = gw_memory(skel->maps.kv_backends);
-	gw.upstreams = gw_memory(skel->maps.kv_upstreams);
-	gw.dispatches = gw_memory(skel->maps.kv_dispatches);
-	gw.call = gw_memory(skel->maps.kv_call);
+	gw.prefixes = prog_memory(skel->maps.kv_prefixes);
+	gw.services = prog_memory(skel->maps.kv_services);
+	gw.backends = prog_memory(skel->maps.kv_backends);
+	gw.upstreams = prog_memory(skel->maps.kv_upstreams);
+	gw.dispatches = prog_memory(skel->maps.kv_dispatches);
+	gw.call = prog_memory(skel->maps.kv_call);
 	gw.ring = ring_buffer__new(bpf_map__fd(skel->maps.kv_events), gw_event, NULL, NULL);
 	NEED(gw.ring);
 	kv_names_default(&names);

@@ -7,12 +7,14 @@
 #define KVSTEER_TESTS_PROG_H
 
 #include <arpa/inet.h>
+#include <bpf/libbpf.h>
 #include <errno.h>
 #include <net/if.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -34,6 +36,16 @@ struct prog_test {
 			exit(1);                                                                   \
 		}                                                                                  \
 	} while (0)
+
+/* The values of a map that can be mapped, written as the kernel reads them. */
+static inline void *prog_memory(const struct bpf_map *map)
+{
+	size_t len = (size_t)bpf_map__max_entries(map) * bpf_map__value_size(map);
+	void *at = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, bpf_map__fd(map), 0);
+
+	NEED(at != MAP_FAILED);
+	return at;
+}
 
 static inline void prog_add_ipv6(int fd, const char *addr)
 {

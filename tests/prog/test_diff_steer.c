@@ -6,7 +6,6 @@
  */
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
-#include <sys/mman.h>
 
 #include <kvsteer/request.h>
 
@@ -31,23 +30,14 @@ static struct kv_dispatch slots[DIFF_SLOTS];
 static __u64 choices, refusals, evictions, prefixes_evicted;
 static __u32 hashes = 160; /* that rungs have */
 
-static void *memory(const struct bpf_map *map)
-{
-	size_t len = (size_t)bpf_map__max_entries(map) * bpf_map__value_size(map);
-	void *at = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, bpf_map__fd(map), 0);
-
-	NEED(at != MAP_FAILED);
-	return at;
-}
-
 static void load(void)
 {
 	bpf.skel = diff_bpf__open_and_load();
 	NEED(bpf.skel);
-	bpf.world = memory(bpf.skel->maps.diff_world);
-	bpf.services = memory(bpf.skel->maps.diff_services);
-	bpf.backends = memory(bpf.skel->maps.diff_backends);
-	bpf.prefixes = memory(bpf.skel->maps.diff_prefixes);
+	bpf.world = prog_memory(bpf.skel->maps.diff_world);
+	bpf.services = prog_memory(bpf.skel->maps.diff_services);
+	bpf.backends = prog_memory(bpf.skel->maps.diff_backends);
+	bpf.prefixes = prog_memory(bpf.skel->maps.diff_prefixes);
 }
 
 static void clear(const struct bpf_map *map)

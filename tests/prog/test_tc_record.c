@@ -32,7 +32,7 @@ static void record_begin(__u32 service)
 	__u32 zero = 0;
 
 	flow_begin();
-	rec.lease = gw_memory(gw.skel->maps.kv_recording);
+	rec.lease = prog_memory(gw.skel->maps.kv_recording);
 	rec.fd = bpf_map_create(BPF_MAP_TYPE_RINGBUF, "ring", 0, 0, 8192, NULL);
 	NEED(rec.fd >= 0);
 	rec.ring = ring_buffer__new(rec.fd, on_dispatch, NULL, NULL);
@@ -137,7 +137,7 @@ static void test_silence(void)
 	record_end();
 	/* a lease and no ring: its recorder is just going */
 	flow_begin();
-	rec.lease = gw_memory(gw.skel->maps.kv_recording);
+	rec.lease = prog_memory(gw.skel->maps.kv_recording);
 	rec.lease->until_ns = kv_now_ns() + SECOND;
 	decide();
 	CHECK_EQ(rec.lease->lost, 0);

@@ -16,8 +16,8 @@ static struct {
 static void trace_begin(void)
 {
 	flow_begin();
-	rec.ring = gw_memory(gw.skel->maps.kv_tracing);
-	rec.traces = gw_memory(gw.skel->maps.kv_traces);
+	rec.ring = prog_memory(gw.skel->maps.kv_tracing);
+	rec.traces = prog_memory(gw.skel->maps.kv_traces);
 	memset(rec.traces, 0, TRACES * sizeof(*rec.traces));
 	*rec.ring = (struct kv_tracing){.next = FIRST, .mask = TRACES - 1, .sample = 1};
 }

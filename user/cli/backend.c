@@ -26,6 +26,13 @@ static double ratio(__u64 part, __u64 whole)
 	return whole ? (double)part / whole : 0;
 }
 
+static __u32 affinity_of(const struct view *view, const struct kv_backend *backend)
+{
+	const struct kv_service *service = view_service(view, backend->service);
+
+	return service ? service->affinity : KV_AFFINITY_AUTO;
+}
+
 yyjson_mut_val *backend_json(yyjson_mut_doc *doc, const struct view *view, __u32 id)
 {
 	const struct kv_backend *backend = view_backend(view, id);
@@ -62,7 +69,7 @@ yyjson_mut_val *backend_json(yyjson_mut_doc *doc, const struct view *view, __u32
 	yyjson_mut_obj_add_real(doc, obj, "hit_rate",
 				ratio(backend->matched_tokens, backend->prompt_tokens));
 	yyjson_mut_obj_add_uint(doc, obj, "predicted_tokens", backend->predicted_tokens);
-	affinity_add_json(doc, obj, service ? service->affinity : KV_AFFINITY_AUTO, backend);
+	affinity_add_json(doc, obj, affinity_of(view, backend), backend);
 	yyjson_mut_obj_add_uint(doc, obj, "failures", backend->failures);
 	yyjson_mut_obj_add_str(doc, obj, "told", view_told(backend->told));
 	yyjson_mut_obj_add_uint(doc, obj, "told_blocks", backend->told_held);
@@ -74,13 +81,6 @@ yyjson_mut_val *backend_json(yyjson_mut_doc *doc, const struct view *view, __u32
 	yyjson_mut_obj_add_uint(doc, ups, "lent", pool->lent);
 	yyjson_mut_obj_add_uint(doc, ups, "done", pool->done);
 	return obj;
-}
-
-static __u32 affinity_of(const struct view *view, const struct kv_backend *backend)
-{
-	const struct kv_service *service = view_service(view, backend->service);
-
-	return service ? service->affinity : KV_AFFINITY_AUTO;
 }
 
 void backend_table(const struct view *view, __u32 service, FILE *f, const char *indent)

@@ -27,14 +27,23 @@ const char *kv_policy_name(enum kv_policy policy)
 	return policy < KV_POLICY_MAX ? policy_names[policy] : "unknown";
 }
 
+/* Its place in a list of n names, or -EINVAL. */
+static int place_of(const char *name, const char *const *names, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (!strcmp(name, names[i]))
+			return i;
+	return -EINVAL;
+}
+
 int kv_policy_parse(const char *name, enum kv_policy *ret)
 {
-	for (int i = 0; i < KV_POLICY_MAX; i++)
-		if (!strcmp(name, policy_names[i])) {
-			*ret = i;
-			return 0;
-		}
-	return -EINVAL;
+	int policy = place_of(name, policy_names, KV_POLICY_MAX);
+
+	if (policy < 0)
+		return policy;
+	*ret = policy;
+	return 0;
 }
 
 const char *kv_policy_names(void)
@@ -57,12 +66,12 @@ const char *kv_affinity_name(enum kv_affinity affinity)
 
 int kv_affinity_parse(const char *name, enum kv_affinity *ret)
 {
-	for (int i = 0; i < KV_AFFINITY_MAX; i++)
-		if (!strcmp(name, affinity_names[i])) {
-			*ret = i;
-			return 0;
-		}
-	return -EINVAL;
+	int affinity = place_of(name, affinity_names, KV_AFFINITY_MAX);
+
+	if (affinity < 0)
+		return affinity;
+	*ret = affinity;
+	return 0;
 }
 
 void kv_config_free(struct kv_config *config)
