@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * Steering's goals on made traffic, as `make bench-steering` has them. Those on real traces are in
- * test_sim_trace.c, shortened; incidents in test_sim_incidents.c, late metrics in test_sim.c, and both
- * in 45_simulate.bats.
+ * test_sim_trace.c, shortened; incidents in test_sim_incidents.c, late metrics in test_sim.c, and
+ * both in 45_simulate.bats.
  */
 #include "check.h"
 #include "sim/sim.h"
