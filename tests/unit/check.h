@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The unit tests' harness: TAP on stdout, one line per TEST block, details of failures as
- * comments after it.
+ * comments before it.
  *
  *	int main(void)
  *	{

@@ -17,127 +17,120 @@
 #include "sim/sim.h"
 #include "sim_cells.h"
 
-#define N_RATES 5
-#define CELLS_MAX 64
-
-/*
- * One request placed otherwise sends the rest of a run down another path: with the rate off by a
- * thousandth the reference's own cells move by up to 1.4 points of hit rate and 13 % of the mean.
- * So each figure is the mean of its runs at five rates, and is compared with the mean of ours. At a
- * low load near rates give the same run again: those of the short trace lie further apart.
- */
-static const double apart[N_RATES] = {14500, 15100, 16000, 16900, 17500};
-static const double near[N_RATES] = {15980, 15990, 16000, 16010, 16020};
-
 struct trace {
 	const char *name, *file;
-	const double *rates;
+	unsigned int rates;
 	const struct cell *cells;
 };
 
-struct all_runs {
-	struct sim_options options[CELLS_MAX * N_RATES];
-	struct sim_run *run[CELLS_MAX * N_RATES];
-	struct sim_result result[CELLS_MAX * N_RATES];
+struct cell_runs {
+	struct sim_options options[RATES_OF_SHORT];
+	struct sim_run *run[RATES_OF_SHORT];
+	struct sim_result result[RATES_OF_SHORT];
 	unsigned int n;
 };
 
-static int run_all(const struct trace *t, const char *path, struct all_runs *all, char *err)
+static void free_runs(struct cell_runs *runs)
+{
+	for (unsigned int i = 0; i < runs->n; i++)
+		sim_run_free(runs->run[i]);
+}
+
+static int run_cell(struct cell_runs *runs, const struct cell *c, const char *path, char *err)
 {
 	_cleanup_(trace_cleanup) struct trace_reader *reader = NULL;
+	double apart = (double)(RATE_LAST - RATE_FIRST) / (runs->n - 1);
 	struct sim_source source;
 	int rc;
 
-	for (const struct cell *c = t->cells; c->policy; c++) {
-		for (int i = 0; i < N_RATES; i++, all->n++) {
-			all->options[all->n] = (struct sim_options){.backends = 8,
-								    .blocks = 2000,
-								    .block_tokens = 512,
-								    .rate = t->rates[i],
-								    .told = c->told};
-			all->run[all->n] = sim_run_new(sim_policy_find(c->policy), c->speed,
-						       &all->options[all->n]);
-			if (!all->run[all->n])
-				return -ENOMEM;
-		}
+	for (unsigned int i = 0; i < runs->n; i++) {
+		runs->options[i] = (struct sim_options){.backends = 8,
+							.blocks = 2000,
+							.block_tokens = 512,
+							.rate = RATE_FIRST + apart * i,
+							.told = c->told};
+		runs->run[i] = sim_run_new(sim_policy_find(c->policy), c->speed, &runs->options[i]);
+		if (!runs->run[i])
+			return -ENOMEM;
 	}
 	rc = trace_open(path, 512, &reader, err);
 	if (rc)
 		return rc;
 	source = sim_source_of_trace(reader);
-	return sim_pass(&source, all->options, all->run, all->result, all->n, err);
+	return sim_pass(&source, runs->options, runs->run, runs->result, runs->n, err);
 }
 
-static void check_cell(const struct trace *t, const struct cell *c,
-		       const struct sim_result *results)
+static void check_figures(const struct cell *c, const struct cell_runs *runs)
 {
 	/* near saturation our price has a term that the reference's has not (kv_price) */
 	bool better = c->speed == 4 && !strcmp(c->policy, "price");
 	double busiest = 0, gone = 0, unknown = 0;
 	struct figures mean = {0};
-	char name[96];
 
-	for (int i = 0; i < N_RATES; i++) {
-		mean.hit_rate += results[i].hit_rate / N_RATES;
-		mean.mean += results[i].ttft_mean / N_RATES;
-		mean.p90 += results[i].ttft_p90 / N_RATES;
-		busiest += results[i].busiest_over_mean / N_RATES;
-		gone += results[i].over / N_RATES;
-		unknown += results[i].under / N_RATES;
+	for (const struct sim_result *r = runs->result; r < runs->result + runs->n; r++) {
+		mean.hit_rate += r->hit_rate / runs->n;
+		mean.mean += r->ttft_mean / runs->n;
+		mean.p90 += r->ttft_p90 / runs->n;
+		busiest += r->busiest_over_mean / runs->n;
+		gone += r->over / runs->n;
+		unknown += r->under / runs->n;
 	}
+	printf("# hits %.4f (%.4f), mean %.3f s (%.3f), P90 %.2f s (%.2f)\n", mean.hit_rate,
+	       c->want.hit_rate, mean.mean, c->want.mean, mean.p90, c->want.p90);
+	CHECK(mean.hit_rate >= c->want.hit_rate - 0.005);
+	CHECK(mean.mean <= 1.05 * c->want.mean);
+	CHECK(mean.p90 <= 1.05 * c->want.p90);
+	CHECK(mean.hit_rate <= c->want.hit_rate + 0.005 || better);
+	CHECK(mean.mean >= 0.95 * c->want.mean || better);
+	CHECK(mean.p90 >= 0.95 * c->want.p90 || better);
+	/* and what is asked of it besides */
+	if (!strcmp(c->policy, "price"))
+		CHECK(busiest <= 1.10 && gone <= 0.01 && unknown <= 0.02);
+}
+
+static void check_cell(const struct trace *t, const struct cell *c, const char *path)
+{
+	_cleanup_(free_runs) struct cell_runs runs = {.n = t->rates};
+	char name[96], err[TRACE_ERROR_LEN] = "";
+	int rc;
+
 	snprintf(name, sizeof(name), "%s x%d %s%s", t->name, c->speed, c->policy,
 		 c->told ? ", told" : "");
 	TEST(name)
 	{
-		printf("# hits %.4f (%.4f), mean %.3f s (%.3f), P90 %.2f s (%.2f)\n", mean.hit_rate,
-		       c->want.hit_rate, mean.mean, c->want.mean, mean.p90, c->want.p90);
-		CHECK(mean.hit_rate >= c->want.hit_rate - 0.005);
-		CHECK(mean.mean <= 1.05 * c->want.mean);
-		CHECK(mean.p90 <= 1.05 * c->want.p90);
-		CHECK(mean.hit_rate <= c->want.hit_rate + 0.005 || better);
-		CHECK(mean.mean >= 0.95 * c->want.mean || better);
-		CHECK(mean.p90 >= 0.95 * c->want.p90 || better);
-		/* and what is asked of it besides */
-		if (!strcmp(c->policy, "price"))
-			CHECK(busiest <= 1.10 && gone <= 0.01 && unknown <= 0.02);
+		rc = run_cell(&runs, c, path, err);
+		CHECK_EQ(rc, 0);
+		CHECK_STR(err, "");
+		if (!rc)
+			check_figures(c, &runs);
 	}
 	check_end(); /* while there is its name */
 }
 
 static void check_trace(const struct trace *t, const char *dir)
 {
-	_cleanup_free_ struct all_runs *all = calloc(1, sizeof(*all));
-	char path[4096], err[TRACE_ERROR_LEN] = "";
-	unsigned int at = 0;
-	int rc;
+	char path[4096];
 
 	snprintf(path, sizeof(path), "%s/%s", dir, t->file);
 	if (access(path, R_OK)) {
-		check_end();
 		printf("ok %u - %s # SKIP no %s\n", ++check_state.n, t->name, path);
 		return;
 	}
-	rc = all ? run_all(t, path, all, err) : -ENOMEM;
-	for (unsigned int i = 0; all && i < all->n; i++)
-		sim_run_free(all->run[i]);
-	TEST(t->name)
-	{
-		CHECK_EQ(rc, 0);
-		CHECK_STR(err, "");
-	}
-	for (const struct cell *c = t->cells; !rc && c->policy; c++, at += N_RATES)
-		check_cell(t, c, &all->result[at]);
+	for (const struct cell *c = t->cells; c->policy; c++)
+		check_cell(t, c, path);
 }
 
 int main(void)
 {
 	static const struct trace shortened[] = {
-		{"conversation, its first 2000", "conversation-2000.jsonl.gz", apart, of_short},
-		{"synthetic, its first 1500", "synthetic-1500.jsonl.gz", apart, of_short_synthetic},
+		{"conversation, its first 2000", "conversation-2000.jsonl.gz", RATES_OF_SHORT,
+		 of_short},
+		{"synthetic, its first 1500", "synthetic-1500.jsonl.gz", RATES_OF_SHORT,
+		 of_short_synthetic},
 	};
 	static const struct trace whole[] = {
-		{"conversation", "conversation_trace.jsonl", near, of_conversation},
-		{"synthetic", "synthetic_trace.jsonl", near, of_synthetic},
+		{"conversation", "conversation_trace.jsonl", RATES_OF_WHOLE, of_conversation},
+		{"synthetic", "synthetic_trace.jsonl", RATES_OF_WHOLE, of_synthetic},
 	};
 	const char *dir = getenv("KVSTEER_TRACES") ?: "../shared/traces/mooncake-fast25";
 
