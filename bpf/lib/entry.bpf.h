@@ -37,13 +37,10 @@ KV_INLINE __u32 kv_entry_offer(struct kv_client *c, const struct kv_entry_call *
 {
 	if (!kv_entry_held(c, e))
 		return KV_ENTRY_NONE;
-	c->pair.slot = e->slot;
-	c->pair.gen = e->gen;
+	kv_pair_offer(&c->pair, e->slot, e->gen, e->inserted, e->head_request);
 	c->pair.offered = e->offered;
-	c->pair.note = e->offered ? KV_NOTE_NONE : KV_NOTE_RELAYED;
-	c->pair.seen = 0;
-	c->pair.inserted = e->inserted;
-	kv_framing_init(&c->pair.response, e->head_request);
+	if (!e->offered)
+		c->pair.note = KV_NOTE_RELAYED;
 	return KV_ENTRY_DONE;
 }
 

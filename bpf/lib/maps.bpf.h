@@ -47,6 +47,7 @@ KV_MAP(kv_services, BPF_MAP_TYPE_ARRAY, KV_MAX_SERVICES, __u32, struct kv_servic
 KV_MAP(kv_backends, BPF_MAP_TYPE_ARRAY, KV_MAX_BACKENDS, __u32, struct kv_backend, BPF_F_MMAPABLE);
 KV_MAP(kv_upstreams, BPF_MAP_TYPE_ARRAY, 1, __u32, struct kv_upstream, BPF_F_MMAPABLE);
 KV_MAP(kv_dispatches, BPF_MAP_TYPE_ARRAY, 1, __u32, struct kv_dispatch, BPF_F_MMAPABLE);
+KV_MAP(kv_offers, BPF_MAP_TYPE_ARRAY, 1, __u32, struct kv_offer, BPF_F_MMAPABLE);
 KV_MAP(kv_upstream_ids, BPF_MAP_TYPE_HASH, 1, struct kv_tuple, __u32, 0);
 KV_MAP(kv_clients, BPF_MAP_TYPE_HASH, 1, struct kv_tuple, struct kv_client, 0);
 /* To be mapped, so that it begins at a page and its sets at a cache line. */

@@ -30,6 +30,18 @@ KV_INLINE bool kv_pair_is(const struct kv_client *c, const struct kv_tuple *key,
 	       kv_tuple_equal(&c->key, key);
 }
 
+/* The response of this slot is the agent's, and may be lent. Under the lock. */
+KV_INLINE void kv_pair_offer(struct kv_pair *pair, __u32 slot, __u32 gen, __u32 inserted, bool head)
+{
+	pair->slot = slot;
+	pair->gen = gen;
+	pair->offered = 1;
+	pair->note = KV_NOTE_NONE;
+	pair->seen = 0;
+	pair->inserted = inserted;
+	kv_framing_init(&pair->response, head);
+}
+
 /* The backend has acknowledged all of the request. */
 KV_INLINE bool kv_pair_asked(const struct kv_pair *pair)
 {

@@ -43,6 +43,21 @@ KV_INLINE bool kv_relay_is(const struct kv_client *c, const struct kv_tuple *key
 	       c->pair.gen == gen && kv_tuple_equal(&c->key, key);
 }
 
+/* The response's first segment takes the agent's offer, if the entry is held by the very request
+ * that was written to this slot. Under the lock. */
+KV_INLINE bool kv_relay_take(struct kv_client *c, const struct kv_tuple *key, __u32 slot, __u32 gen,
+			     const struct kv_offer *offer)
+{
+	__u64 what = kv_read_once(offer->what);
+	struct kv_pair *pair = &c->pair;
+
+	if (c->state != KV_CLIENT_AGENT || !c->hold || KV_OFFER_HOLD(what) != c->hold ||
+	    kv_read_once(offer->gen) != gen || !kv_tuple_equal(&c->key, key))
+		return false;
+	kv_pair_offer(pair, slot, gen, KV_OFFER_INSERTED(what), what & KV_OFFER_HEAD);
+	return true;
+}
+
 /* From here on the pair is as if lent at its request, of which nothing is left to pass. Under the
  * lock. */
 KV_INLINE void kv_relay_lend(struct kv_client *c, const struct kv_packet *p, struct kv_upstream *u,
@@ -82,13 +97,14 @@ static __noinline int kv_from_backend_relay(struct __sk_buff *skb, struct kv_pac
 	/* Both constant while the slot is claimed. */
 	const struct kv_tuple *client = &u->client, *key = &u->key;
 	struct kv_client *c = bpf_map_lookup_elem(&kv_clients, client);
+	struct kv_offer *offer = bpf_map_lookup_elem(&kv_offers, &slot);
 	struct kv_scratch *scratch = kv_scratch_get();
 	__u32 gen = u->gen, next = p->seq, before = 0, keep = 0, tsval = kv_packet_tsval(skb, p),
 	      ifindex = 0, path = 0, answered = 0, begun = 0;
 	bool follow = false, lent = false, done = false, streamed = false;
 	struct kv_relay r = {};
 
-	if (!c || !scratch)
+	if (!c || !scratch || !offer)
 		return KV_TO_HOME;
 	r.client = &scratch->client_home;
 	r.upstream = &scratch->upstream_home;
@@ -97,7 +113,7 @@ static __noinline int kv_from_backend_relay(struct __sk_buff *skb, struct kv_pac
 		return KV_TO_HOME;
 
 	bpf_spin_lock(&c->lock);
-	if (kv_relay_is(c, client, slot, gen)) {
+	if (kv_relay_is(c, client, slot, gen) || kv_relay_take(c, client, slot, gen, offer)) {
 		follow = true;
 		r.first = c->pair.offered == 1;
 		before = c->pair.resp_next;

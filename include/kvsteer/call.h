@@ -46,6 +46,22 @@ struct kv_entry_call {
 	struct kv_pair pair;
 };
 
+/* What the agent offers of a slot in state RELAY (map kv_offers, which the agent maps): the
+ * response of the request that holds the client's entry may be lent. The kernel takes it with the
+ * response's first segment, under the entry's lock; it is void when the request has gone elsewhere.
+ */
+struct kv_offer {
+	__u64 what; /* KV_OFFER_*, written as one; 0: nothing */
+	__u32 gen;  /* the slot's */
+	__u32 zero;
+};
+
+/* The hold is in the upper half; bytes that the response's head is longer by for the client from
+ * bit 8 on. */
+#define KV_OFFER_HEAD 1u /* the request is a HEAD */
+#define KV_OFFER_HOLD(what) ((__u32)((what) >> 32))
+#define KV_OFFER_INSERTED(what) ((__u32)(what) >> 8)
+
 enum kv_call_op {
 	KV_CALL_DECIDE = 1,	 /* query → choice, charged and learned */
 	KV_CALL_SETTLE_FAILED,	 /* slot's dispatch: take charges and tentative entries back */

@@ -43,6 +43,7 @@ static struct {
 	struct kv_backend *backends;
 	struct kv_upstream *upstreams;
 	struct kv_dispatch *dispatches;
+	struct kv_offer *offers;
 	struct kv_call *call;
 	struct ring_buffer *ring;
 	__u64 counters[KV_CNT_MAX]; /* when last looked at */
@@ -79,6 +80,7 @@ static inline void gw_load(__u32 local_ifindex)
 	bpf_map__set_max_entries(skel->maps.kv_backends, BACKENDS);
 	bpf_map__set_max_entries(skel->maps.kv_upstreams, slots);
 	bpf_map__set_max_entries(skel->maps.kv_dispatches, slots);
+	bpf_map__set_max_entries(skel->maps.kv_offers, slots);
 	bpf_map__set_max_entries(skel->maps.kv_upstream_ids, 2 * slots);
 	bpf_map__set_max_entries(skel->maps.kv_clients, CLIENTS);
 	bpf_map__set_max_entries(skel->maps.kv_prefixes, PREFIX_SETS);
@@ -94,6 +96,7 @@ static inline void gw_load(__u32 local_ifindex)
 	gw.backends = prog_memory(skel->maps.kv_backends);
 	gw.upstreams = prog_memory(skel->maps.kv_upstreams);
 	gw.dispatches = prog_memory(skel->maps.kv_dispatches);
+	gw.offers = prog_memory(skel->maps.kv_offers);
 	gw.call = prog_memory(skel->maps.kv_call);
 	gw.ring = ring_buffer__new(bpf_map__fd(skel->maps.kv_events), gw_event, NULL, NULL);
 	NEED(gw.ring);
@@ -261,6 +264,7 @@ static inline void gw_reset(void)
 	memset(gw.backends, 0, BACKENDS * sizeof(*gw.backends));
 	memset(gw.upstreams, 0, BACKENDS * UPSTREAMS * sizeof(*gw.upstreams));
 	memset(gw.dispatches, 0, BACKENDS * UPSTREAMS * sizeof(*gw.dispatches));
+	memset(gw.offers, 0, BACKENDS * UPSTREAMS * sizeof(*gw.offers));
 	gw_events();
 	gw_rise(rise);
 }

@@ -58,6 +58,7 @@ static struct kvsteer_bpf *open_as_agent(void)
 	bpf_map__set_max_entries(skel->maps.kv_backends, BACKENDS);
 	bpf_map__set_max_entries(skel->maps.kv_upstreams, BACKENDS * PER_BACKEND);
 	bpf_map__set_max_entries(skel->maps.kv_dispatches, BACKENDS * PER_BACKEND);
+	bpf_map__set_max_entries(skel->maps.kv_offers, BACKENDS * PER_BACKEND);
 	bpf_map__set_max_entries(skel->maps.kv_upstream_ids, 2 * BACKENDS * PER_BACKEND);
 	bpf_map__set_max_entries(skel->maps.kv_clients, 65536);
 	bpf_map__set_max_entries(skel->maps.kv_prefixes, kv_prefix_sets(1048576));

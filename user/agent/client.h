@@ -43,7 +43,6 @@ struct request {
 	size_t sent;		    /* of them, to the upstream */
 	bool have_head;
 	bool text; /* its prompt was hashed as text */
-	bool offered;
 	bool answered; /* a response byte has come */
 	bool broken;   /* the response cannot be framed or came with too many bytes */
 	__u8 attempts; /* upstreams tried */

@@ -60,6 +60,7 @@ static void set_sizes(struct kvsteer_bpf *skel, const struct kv_config *config)
 	bpf_map__set_max_entries(skel->maps.kv_backends, config->max_backends);
 	bpf_map__set_max_entries(skel->maps.kv_upstreams, upstreams);
 	bpf_map__set_max_entries(skel->maps.kv_dispatches, upstreams);
+	bpf_map__set_max_entries(skel->maps.kv_offers, upstreams);
 	/* Tuples of closed upstreams stay until their last packets are through. */
 	bpf_map__set_max_entries(skel->maps.kv_upstream_ids, 2 * upstreams);
 	bpf_map__set_max_entries(skel->maps.kv_clients, config->max_clients);
@@ -74,7 +75,7 @@ static void set_sizes(struct kvsteer_bpf *skel, const struct kv_config *config)
 /* Elements of a mapped array lie at multiples of 8. */
 _Static_assert(!(sizeof(struct kv_service) % 8) && !(sizeof(struct kv_backend) % 8) &&
 		       !(sizeof(struct kv_upstream) % 8) && !(sizeof(struct kv_dispatch) % 8) &&
-		       !(sizeof(struct kv_call) % 8),
+		       !(sizeof(struct kv_call) % 8) && !(sizeof(struct kv_offer) % 8),
 	       "indexed as C arrays");
 
 static size_t map_bytes(const struct bpf_map *map)
@@ -209,6 +210,8 @@ int dataplane_load(struct dataplane *dp, const struct kv_config *config)
 	if (!err)
 		err = map_memory(skel->maps.kv_dispatches, &dp->dispatches);
 	if (!err)
+		err = map_memory(skel->maps.kv_offers, &dp->offers);
+	if (!err)
 		err = map_memory(skel->maps.kv_call, &dp->call);
 	if (!err)
 		err = map_memory(skel->maps.kv_entry_call, &dp->entry_call);
@@ -253,6 +256,7 @@ void dataplane_close(struct dataplane *dp)
 	unmap_memory(dp->skel->maps.kv_backends, dp->backends);
 	unmap_memory(dp->skel->maps.kv_upstreams, dp->upstreams);
 	unmap_memory(dp->skel->maps.kv_dispatches, dp->dispatches);
+	unmap_memory(dp->skel->maps.kv_offers, dp->offers);
 	unmap_memory(dp->skel->maps.kv_call, dp->call);
 	unmap_memory(dp->skel->maps.kv_entry_call, dp->entry_call);
 	unmap_memory(dp->skel->maps.kv_tracing, dp->tracing);

@@ -22,6 +22,7 @@ struct dataplane {
 	struct kv_backend *backends;
 	struct kv_upstream *upstreams;
 	struct kv_dispatch *dispatches;
+	struct kv_offer *offers;
 	struct kv_call *call;
 	struct kv_entry_call *entry_call;
 	struct kv_tracing *tracing;

@@ -30,6 +30,9 @@ static struct client *event_client(struct agent *agent, const struct kv_event *e
 	if (!c || entry_read(&agent->dp, &event->client, ret_entry) ||
 	    ret_entry->pair.slot != event->slot || ret_entry->pair.gen != event->gen)
 		return NULL;
+	/* What is held is a later request, whose response has not begun. */
+	if (ret_entry->hold && ret_entry->hold == c->hold)
+		return NULL;
 	/* What we have in hand is this pair, or one before it. */
 	if (c->phase == CLIENT_RELAYING)
 		relay_let_go(c);

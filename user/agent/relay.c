@@ -15,6 +15,7 @@
 
 #include "agent/address.h"
 #include "agent/entry.h"
+#include "agent/offer.h"
 #include "agent/relay.h"
 #include "agent/relay_private.h"
 #include "agent/request.h"
@@ -96,24 +97,34 @@ static void relay_header(struct client *c)
 							   r->matched, r->total});
 }
 
+/* Not offered: who has sent ahead, because its bytes are in our hands; and who expects us to close
+ * (HTTP/1.0), because the kernel would not. */
+static void relay_offer(struct client *c)
+{
+	struct dataplane *dp = &c->agent->dp;
+	const struct request *r = c->request;
+	bool offered = c->in.len == r->len && !c->eof && (r->head.minor || !c->close_after);
+
+	if (offered && !r->attempts)
+		offer_make(dp, r->up->slot, r->gen, c->hold, r->header_len,
+			   r->head.is_head ? KV_OFFER_HEAD : 0);
+	else
+		entry_offer(dp, &c->key, c->hold,
+			    &(struct entry_offer){r->up->slot, r->gen, offered, r->head.is_head,
+						  r->header_len});
+}
+
 void relay_start(struct client *c, struct upstream *up)
 {
-	struct agent *agent = c->agent;
 	struct request *r = c->request;
 
 	r->up = up;
 	r->gen = upstream_claim(up, c, &c->key, &r->dispatch);
-	/* Not offered: who has sent ahead, because its bytes are in our hands; and who expects us
-	 * to close (HTTP/1.0), because the kernel would not. */
-	r->offered = c->in.len == r->len && !c->eof && (r->head.minor || !c->close_after);
 	r->answered = false;
 	kv_framing_init(&r->response, r->head.is_head);
 	relay_header(c);
 	client_set_phase(c, CLIENT_RELAYING);
-	if (entry_offer(&agent->dp, &c->key, c->hold,
-			&(struct entry_offer){up->slot, r->gen, r->offered, r->head.is_head,
-					      r->header_len}))
-		r->offered = false;
+	relay_offer(c);
 	relay_deadline(c);
 	client_watch(c, !c->eof);
 	/* Not when it was decided: while it waited it may have been moved to another engine. */

@@ -11,6 +11,7 @@
 #include "agent/answer.h"
 #include "agent/entry.h"
 #include "agent/follow.h"
+#include "agent/offer.h"
 #include "agent/pool.h"
 #include "agent/relay.h"
 #include "agent/relay_private.h"
@@ -36,6 +37,8 @@ static struct upstream *relay_detach(struct client *c)
 	struct upstream *up = c->request->up;
 
 	c->request->up = NULL;
+	if (up)
+		offer_withdraw(&c->agent->dp, up->slot, c->hold);
 	if (up && up->client == c)
 		up->client = NULL;
 	return up;
