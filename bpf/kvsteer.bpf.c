@@ -157,6 +157,8 @@ int kv_egress(struct __sk_buff *skb)
 			return TC_ACT_OK;
 		}
 		kv_client_shift(c, &p->key, &s);
+		if (s.ends && p->payload_len && p->seq + p->payload_len == s.whole)
+			kv_relay_home(c, &p->key, s.slot);
 		return s.state == KV_CLIENT_LENT ? kv_lent_client_egress(skb, p, c)
 						 : kv_home_egress(skb, p, s.rx, s.tx, s.tsval);
 	}

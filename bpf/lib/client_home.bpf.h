@@ -23,7 +23,10 @@ struct kv_shift {
 	__u32 state;
 	__u32 fin_seq;
 	__u32 tsval;
-	bool fin; /* the client's FIN went to a backend, the home socket has not seen it */
+	__u32 slot;  /* whose response the agent relays … */
+	__u32 whole; /* … up to here, in the home socket's numbers */
+	bool ends;   /* that is known */
+	bool fin;    /* the client's FIN went to a backend, the home socket has not seen it */
 };
 
 KV_INLINE void kv_client_shift(struct kv_client *c, const struct kv_tuple *key, struct kv_shift *s)
@@ -36,6 +39,9 @@ KV_INLINE void kv_client_shift(struct kv_client *c, const struct kv_tuple *key, 
 		s->fin = c->pair.seen & KV_SEEN_CLIENT_FIN;
 		s->fin_seq = c->pair.fin_seq;
 		s->tsval = c->pair.client_tsval;
+		s->ends = c->state == KV_CLIENT_AGENT && c->pair.offered == 3;
+		s->slot = c->pair.slot;
+		s->whole = c->pair.resp_sent;
 	}
 	bpf_spin_unlock(&c->lock);
 }

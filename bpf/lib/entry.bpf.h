@@ -48,10 +48,7 @@ KV_INLINE __u32 kv_entry_home(struct kv_client *c, const struct kv_entry_call *e
 {
 	if (!kv_entry_held(c, e))
 		return KV_ENTRY_NONE;
-	c->state = KV_CLIENT_HOME;
-	c->hold = 0;
-	c->pair.offered = 0;
-	c->pair.note = KV_NOTE_NONE;
+	kv_pair_home(c);
 	return KV_ENTRY_DONE;
 }
 

@@ -42,6 +42,15 @@ KV_INLINE void kv_pair_offer(struct kv_pair *pair, __u32 slot, __u32 gen, __u32 
 	kv_framing_init(&pair->response, head);
 }
 
+/* … and is through: the client is between requests. Under the lock. */
+KV_INLINE void kv_pair_home(struct kv_client *c)
+{
+	c->state = KV_CLIENT_HOME;
+	c->hold = 0;
+	c->pair.offered = 0;
+	c->pair.note = KV_NOTE_NONE;
+}
+
 /* The backend has acknowledged all of the request. */
 KV_INLINE bool kv_pair_asked(const struct kv_pair *pair)
 {

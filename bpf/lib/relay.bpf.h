@@ -90,6 +90,51 @@ KV_INLINE void kv_relay_lend(struct kv_client *c, const struct kv_packet *p, str
 	kv_write_once(u->state, KV_UP_LENT);
 }
 
+/* The response ends with the bytes up to next: behind which of C's bytes is known now. From then on
+ * nothing will be in the agent's hands, so the entry may be HOME when the socket sends the last one
+ * (kv_relay_home). Under the lock. */
+KV_INLINE void kv_relay_whole(struct kv_client *c, const struct kv_upstream *u, __u32 next,
+			      struct kv_offer *offer)
+{
+	__u64 what = kv_read_once(offer->what);
+	struct kv_pair *pair = &c->pair;
+
+	if (pair->offered != 2 || KV_OFFER_HOLD(what) != c->hold || !(what & KV_OFFER_HOME) ||
+	    pair->response.flags & KV_FRAMING_CLOSE)
+		return;
+	pair->offered = 3;
+	pair->resp_sent =
+		pair->relayed_from + pair->inserted + next - u->rx_bypass - pair->relayed_copied;
+	kv_write_once(offer->whole, c->hold);
+}
+
+/* C's home socket sends a relayed response's last byte. A client that answers it with its next
+ * request is to find its entry HOME, and so it is before that byte is out. */
+static __noinline void kv_relay_home(struct kv_client *c, const struct kv_tuple *key, __u32 slot)
+{
+	struct kv_offer *offer = bpf_map_lookup_elem(&kv_offers, &slot);
+	struct kv_dispatch *d = kv_dispatch_of(slot);
+	struct kv_pair *pair = &c->pair;
+	__u32 hold = 0, bytes = 0;
+	__u64 number;
+
+	if (!offer || !d)
+		return;
+	number = kv_read_once(d->trace); /* it is the request's as long as that has its offer */
+	bpf_spin_lock(&c->lock);
+	if (c->state == KV_CLIENT_AGENT && pair->offered == 3 && pair->slot == slot &&
+	    KV_OFFER_HOLD(kv_read_once(offer->what)) == c->hold && kv_tuple_equal(&c->key, key)) {
+		hold = c->hold;
+		bytes = pair->resp_sent - pair->relayed_from - pair->inserted;
+		kv_pair_home(c);
+	}
+	bpf_spin_unlock(&c->lock);
+	if (!hold)
+		return;
+	kv_trace_ended(number, KV_TRACE_DONE, 0, bytes, false);
+	kv_write_once(offer->home, hold); /* last: then the slot may be another request's */
+}
+
 /* A segment with payload of an upstream in the agent's hands: a TC action, or KV_TO_HOME. */
 static __noinline int kv_from_backend_relay(struct __sk_buff *skb, struct kv_packet *p,
 					    struct kv_upstream *u, __u32 slot)
@@ -164,6 +209,8 @@ static __noinline int kv_from_backend_relay(struct __sk_buff *skb, struct kv_pac
 			pair->relayed_copied = r.upstream->copied_seq;
 		}
 		done = kv_framing_done(&pair->response);
+		if (done && !r.still)
+			kv_relay_whole(c, u, next, offer);
 		if (kv_framing_answered(&pair->response) && !(pair->seen & KV_SEEN_ANSWERED)) {
 			pair->seen |= KV_SEEN_ANSWERED;
 			answered = pair->response.status;

@@ -53,12 +53,17 @@ struct kv_entry_call {
 struct kv_offer {
 	__u64 what; /* KV_OFFER_*, written as one; 0: nothing */
 	__u32 gen;  /* the slot's */
+	/* The kernel's, each the hold of the request: it has seen the response to its end, and will
+	 * set the entry HOME when the client's socket sends the last byte; it has done so. */
+	__u32 whole;
+	__u32 home;
 	__u32 zero;
 };
 
 /* The hold is in the upper half; bytes that the response's head is longer by for the client from
  * bit 8 on. */
 #define KV_OFFER_HEAD 1u /* the request is a HEAD */
+#define KV_OFFER_HOME 2u /* the client goes on after it, for all the agent knows */
 #define KV_OFFER_HOLD(what) ((__u32)((what) >> 32))
 #define KV_OFFER_INSERTED(what) ((__u32)(what) >> 8)
 

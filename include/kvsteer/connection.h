@@ -89,7 +89,8 @@ struct kv_pair {
 	__u32 req_acked; /* highest request byte acknowledged by the backend */
 	__u32 resp_start;
 	__u32 resp_next; /* next byte the framing must see */
-	__u32 resp_sent; /* highest response byte passed on */
+	__u32 resp_sent; /* highest response byte passed on; seen whole (offered 3): C's home
+				 position behind it */
 	__u32 resp_acked;
 	__u32 client_window; /* bytes that the client takes from resp_acked on */
 	__u32 fin_seq;	     /* sequence number of the client's FIN, if seen */
@@ -108,7 +109,7 @@ struct kv_pair {
 	__u8 backend_rcv_wscale;
 	__u8 options;	  /* KV_OPT_* */
 	__u8 seen;	  /* KV_SEEN_* */
-	__u8 offered;	  /* agent lane: 1 slot offered, 2 relay marks taken */
+	__u8 offered;	  /* agent lane: 1 slot offered, 2 relay marks taken, 3 seen whole */
 	__u8 note;	  /* KV_NOTE_* */
 	__u64 backend_ns; /* the backend's last segment, CLOCK_MONOTONIC; the client's: last_ns */
 	struct kv_framing response;

@@ -1,108 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The agent lane: the test is the agent, relays a response, and sees it lent in mid-flight. */
-#include "talk.h"
-
-#define HEAD100 "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n"
-#define TEN "0123456789"
-
-/* These bytes really pass from one end to the other. */
-static void pass(int from, int to, const void *data, __u32 len)
-{
-	char buf[1000];
-
-	NEED(write(from, data, len) == (ssize_t)len);
-	NEED(recv(to, buf, len, MSG_WAITALL) == (ssize_t)len);
-}
-
-static void decide(void)
-{
-	memset(gw.call, 0, sizeof(*gw.call));
-	gw.call->dispatch.query = (struct kv_query){
-		.service = SERVICE,
-		.exclude = KV_NONE,
-		.total = 300,
-		.n_rungs = 1,
-		.rungs = {{.hash = 0x123, .depth = 200}},
-	};
-	agent_call(KV_CALL_DECIDE);
-	CHECK_EQ(gw.call->choice.backend, BACKEND);
-}
-
-/* A request is decided by the agent, written to upstream 0, and its response offered, to which the
- * agent will add so many bytes. */
-static void relay_with(__u32 offered, __u32 inserted)
-{
-	struct kv_upstream *u = slot(0);
-	struct kv_client c;
-
-	flow_begin();
-	decide();
-	COUNTED(N(decisions, 1), N(prefix_inserted, 1));
-	LOAD(1, 300);
-	c = client_entry();
-	c.key = flow.c.key;
-	c.state = KV_CLIENT_AGENT;
-	c.ifindex = LOCAL_IFINDEX;
-	c.path = flow.local ? KV_PATH_LOCAL : 0;
-	c.pair.slot = SLOT(0);
-	c.pair.gen = ++u->gen;
-	c.pair.offered = offered;
-	c.pair.inserted = inserted;
-	c.hold = 1;
-	kv_framing_init(&c.pair.response, false);
-	gw.backends[BACKEND].idle[0] &= ~BIT(0);
-	u->client = flow.c.key;
-	gw.dispatches[SLOT(0)] = gw.call->dispatch;
-	u->state = KV_UP_RELAY;
-	gw_client_set(&c.key, &c);
-	pass(flow.c.far, flow.c.home, GET, LEN(GET));
-	flow.c.seq += LEN(GET);
-	pass(flow.u[0].home, flow.u[0].far, GET, LEN(GET));
-	flow.u[0].ack += LEN(GET);
-}
-
-static void relay(__u32 offered)
-{
-	relay_with(offered, 0);
-}
-
-/* As the agent does it: the entry is held for the request, and the offer lies with the slot. */
-static void relay_offered(__u32 flags, __u32 inserted)
-{
-	struct kv_client c;
-
-	relay(0);
-	c = client_entry();
-	c.hold = 4711;
-	c.pair.slot = KV_NONE;
-	c.pair.gen = 0;
-	c.pair.note = KV_NOTE_READING;
-	c.pair.inserted = 99;
-	gw_client_set(&c.key, &c);
-	gw.offers[SLOT(0)] = (struct kv_offer){
-		.what = (__u64)c.hold << 32 | inserted << 8 | flags,
-		.gen = slot(0)->gen,
-	};
-}
-
-/* A segment that the agent is to read: the kernel sees it first, and then it really comes. */
-static void comes_home(const void *data, __u32 len)
-{
-	struct packet p = segment(&flow.u[0], PSH, data, len);
-
-	send_from(&flow.u[0], &p);
-	CHECK_EQ(gw.verdict, VERDICT_OK);
-	CHECK_EQ(gw.out.seq, p.seq - slot(0)->rx_bypass);
-	CHECK_EQ(gw.out.ack, p.ack - slot(0)->tx_bypass);
-	pass(flow.u[0].far, flow.u[0].home, data, len);
-	flow.u[0].seq += len;
-}
-
-static void agent_writes(const void *data, __u32 len)
-{
-	NEED(write(flow.c.home, data, len) == (ssize_t)len);
-	flow.c.ack += len;
-}
+#include "relay.h"
 
 /* Who passes the status on tells what came of it. */
 static void test_lent_before_status(void)
@@ -166,77 +64,6 @@ static void test_lent_in_flight(void)
 	POOLED(0);
 	ASK(0, GET, LEN(GET));
 	COUNTED(LENT(LEN(GET)));
-}
-
-/* The first segment takes the offer, and all is as if it had been in the entry before. */
-static void test_offer_taken(void)
-{
-	struct kv_client c;
-
-	relay_offered(0, 0);
-	comes_home(HEAD100, LEN(HEAD100));
-	c = client_entry();
-	CHECK_EQ(c.pair.slot, SLOT(0));
-	CHECK_EQ(c.pair.gen, slot(0)->gen);
-	CHECK_EQ(c.pair.offered, 2);
-	CHECK_EQ(c.pair.note, KV_NOTE_NONE);
-	CHECK_EQ(c.pair.inserted, 0);
-	CHECK_EQ(c.hold, 4711);
-	agent_writes(HEAD100, LEN(HEAD100));
-	flow_pair(0);
-	flow.c.tsval_sent = 0;
-	BACKEND_SAYS(0, TEN, 10);
-	COUNTED(N(lends_midflight, 1), TO_CLIENT_N(1, 10));
-	CHECK_EQ(client_entry().hold, 0);
-	/* a line of ours is part of it */
-	relay_offered(0, 5);
-	comes_home(HEAD100, LEN(HEAD100));
-	CHECK_EQ(client_entry().pair.inserted, 5);
-	agent_writes(HEAD100, LEN(HEAD100));
-	comes_home(TEN, 10);
-	CHECK_EQ(client_entry().state, KV_CLIENT_AGENT);
-	/* no body follows the head of a HEAD's answer */
-	relay_offered(KV_OFFER_HEAD, 0);
-	comes_home(HEAD100, LEN(HEAD100));
-	LOAD(0, 0);
-	COUNTED();
-}
-
-/* The entry is another request's, or the slot, or nothing is offered: the agent has it alone. */
-static void test_offer_void(void)
-{
-	for (int i = 0; i < 6; i++) {
-		struct kv_offer *offer;
-		struct kv_client c;
-
-		relay_offered(0, 0);
-		offer = &gw.offers[SLOT(0)];
-		c = client_entry();
-		if (i == 0)
-			offer->what += 1ull << 32;
-		else if (i == 1)
-			offer->what = 0;
-		else if (i == 2)
-			offer->gen++;
-		else if (i == 3)
-			c.state = KV_CLIENT_HOME;
-		else if (i == 4)
-			c.hold = 0;
-		if (i == 5) { /* withdrawn, and the entry has another attempt's by now */
-			offer->what = 0;
-			c.pair.slot = SLOT(1);
-			c.pair.gen = 3;
-			c.pair.offered = 1;
-		}
-		if (i == 4)
-			offer->what = 0x100;
-		gw_client_set(&c.key, &c);
-		comes_home(ANSWER, LEN(ANSWER));
-		CHECK_EQ(client_entry().pair.offered, i == 5);
-		CHECK_EQ(client_entry().pair.slot, i == 5 ? (__u32)SLOT(1) : KV_NONE);
-		LOAD(1, 300);
-		COUNTED();
-	}
 }
 
 /* The last segment lends, and the client's ack of it returns. */
@@ -441,8 +268,6 @@ int main(void)
 		{"lent before its status", test_lent_before_status},
 		{"a refusal teaches nothing", test_refused},
 		{"lent in mid-flight", test_lent_in_flight},
-		{"an offer is taken", test_offer_taken},
-		{"an offer is void", test_offer_void},
 		{"lent at its last segment", test_lent_at_the_end},
 		{"bytes are held on the way", test_held_bytes},
 		{"a field is added", test_field_added},

@@ -44,6 +44,7 @@ struct request {
 	bool have_head;
 	bool text; /* its prompt was hashed as text */
 	bool answered; /* a response byte has come */
+	bool held;     /* its last bytes are held back (MSG_MORE) */
 	bool broken;   /* the response cannot be framed or came with too many bytes */
 	__u8 attempts; /* upstreams tried */
 	bool masked;   /* not all of its service's backends serve its model, or have room … */

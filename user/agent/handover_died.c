@@ -51,7 +51,7 @@ static bool nothing_relayed(int fd, const struct kv_pair *pair)
 {
 	__u32 next;
 
-	return pair->offered == 2 && !next_written(fd, &next) && next == pair->relayed_from;
+	return pair->offered >= 2 && !next_written(fd, &next) && next == pair->relayed_from;
 }
 
 /* 502 only where no byte of an answer can have been written; else the client must see a broken

@@ -24,6 +24,18 @@ static inline void offer_make(struct dataplane *dp, __u32 slot, __u32 gen, __u32
 	__sync_synchronize();
 }
 
+/* The kernel will have the entry HOME with the response's last byte: it has seen all of it. */
+static inline bool offer_whole(const struct dataplane *dp, __u32 slot, __u32 hold)
+{
+	return kv_read_once(dp->offers[slot].whole) == hold;
+}
+
+/* … and has, with the request's record ended. */
+static inline bool offer_home(const struct dataplane *dp, __u32 slot, __u32 hold)
+{
+	return kv_read_once(dp->offers[slot].home) == hold;
+}
+
 /* The request has left this slot, which may carry another's by now. */
 static inline void offer_withdraw(struct dataplane *dp, __u32 slot, __u32 hold)
 {

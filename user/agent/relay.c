@@ -107,7 +107,8 @@ static void relay_offer(struct client *c)
 
 	if (offered && !r->attempts)
 		offer_make(dp, r->up->slot, r->gen, c->hold, r->header_len,
-			   r->head.is_head ? KV_OFFER_HEAD : 0);
+			   (r->head.is_head ? KV_OFFER_HEAD : 0) |
+				   (c->close_after ? 0 : KV_OFFER_HOME));
 	else
 		entry_offer(dp, &c->key, c->hold,
 			    &(struct entry_offer){r->up->slot, r->gen, offered, r->head.is_head,
@@ -211,7 +212,8 @@ void relay_from_upstream(struct client *c)
 		used += r->header_len;
 		piece = relay_insert(r, piece, at);
 	}
-	if (client_send(c, piece, used, kv_framing_done(&r->response) ? MSG_MORE : 0)) {
+	r->held = kv_framing_done(&r->response) && !offer_whole(&agent->dp, r->up->slot, c->hold);
+	if (client_send(c, piece, used, r->held ? MSG_MORE : 0)) {
 		client_close(c);
 		return;
 	}

@@ -167,15 +167,19 @@ void relay_finish(struct client *c)
 	struct agent *agent = c->agent;
 	struct request *r = c->request;
 	bool more = c->in.len > r->len, mine = relay_is_mine(c);
+	bool home = mine && offer_home(&agent->dp, r->up->slot, c->hold);
 
 	if (r->response.flags & KV_FRAMING_CLOSE)
 		c->close_after = true;
-	if (mine && !more && !c->close_after && !c->eof && !agent->draining)
+	if (home)
+		r->traced = true;
+	else if (mine && !more && !c->close_after && !c->eof && !agent->draining)
 		go_home(c);
 	/* Only now the response's last bytes may go: a client that answers them with its next
 	 * request finds its entry HOME. Until then they are unsent, and so the kernel does not
 	 * lend. */
-	client_flush(c);
+	if (r->held)
+		client_flush(c);
 	if (!mine) {
 		relay_forget(c);
 		return;
@@ -184,7 +188,11 @@ void relay_finish(struct client *c)
 	request_trace_end(c, KV_TRACE_DONE, 0);
 	relay_give_up(c, KV_CALL_SETTLE_FINISHED, relay_reusable(r) ? RELAY_REUSE : RELAY_CLOSE);
 	client_free_request(c);
-	client_finished(c);
+	/* The kernel may have lent it since then: the sweep closes it when it is idle. */
+	if (home && agent->draining)
+		client_idle(c);
+	else
+		client_finished(c);
 }
 
 void relay_upstream_ended(struct client *c, bool reset)
