@@ -88,27 +88,28 @@ KV_INLINE __u32 kv_entry_do(struct kv_client *c, struct kv_entry_call *e)
 }
 
 /* Never attached, only test-run. Before 6.7 a SEC("syscall") program may not take a lock; of the
- * others this type has the leanest test run: no packet is made up for it (5.13). */
-SEC("sk_lookup")
-int kv_agent_entry(struct bpf_sk_lookup *ctx)
+ * others this type has the leanest test run: it makes up no packet, and nothing that only RCU may
+ * free. */
+SEC("flow_dissector")
+int kv_agent_entry(struct __sk_buff *ctx)
 {
 	__u32 zero = 0, result;
 	struct kv_entry_call *e = bpf_map_lookup_elem(&kv_entry_call, &zero);
 	struct kv_client *c;
 
 	if (!e)
-		return SK_PASS;
+		return 0;
 	e->result = KV_ENTRY_NONE;
 	c = bpf_map_lookup_elem(&kv_clients, &e->key);
 	if (!c)
-		return SK_PASS;
+		return 0;
 	bpf_spin_lock(&c->lock);
 	result = kv_entry_do(c, e);
 	bpf_spin_unlock(&c->lock);
 	if (e->op == KV_ENTRY_HOME && result == KV_ENTRY_DONE && e->ends)
 		kv_trace_ended(e->ends, KV_TRACE_DONE, 0, e->bytes, false);
 	e->result = result;
-	return SK_PASS;
+	return 0;
 }
 
 #endif /* KVSTEER_ENTRY_BPF_H */

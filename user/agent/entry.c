@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include <bpf/bpf.h>
 #include <errno.h>
-#include <sys/socket.h>
+#include <net/ethernet.h>
 
 #include "agent/entry.h"
 #include "common/log.h"
@@ -27,8 +27,8 @@ enum entry_hold entry_hold(struct dataplane *dp, const struct kv_tuple *key, __u
 static enum kv_entry_result call(struct dataplane *dp, enum kv_entry_op op,
 				 const struct kv_tuple *key, __u32 hold)
 {
-	struct bpf_sk_lookup lookup = {.family = AF_INET}; /* it looks at nothing of it */
-	LIBBPF_OPTS(bpf_test_run_opts, opts, .ctx_in = &lookup, .ctx_size_in = sizeof(lookup));
+	static const char packet[ETH_HLEN]; /* it looks at nothing of it */
+	LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = packet, .data_size_in = sizeof(packet));
 	int err;
 
 	dp->entry_call->op = op;
