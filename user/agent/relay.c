@@ -97,13 +97,16 @@ static void relay_header(struct client *c)
 							   r->matched, r->total});
 }
 
-/* Not offered: who has sent ahead, because its bytes are in our hands; and who expects us to close
- * (HTTP/1.0), because the kernel would not. */
+/* Not offered: who has sent ahead, because its bytes are in our hands; who has not taken all that
+ * we have told it before ("100 Continue"), because the kernel counts what is written from the
+ * response's first segment on; and who expects us to close (HTTP/1.0), because the kernel would
+ * not. */
 static void relay_offer(struct client *c)
 {
 	struct dataplane *dp = &c->agent->dp;
 	const struct request *r = c->request;
-	bool offered = c->in.len == r->len && !c->eof && (r->head.minor || !c->close_after);
+	bool offered =
+		c->in.len == r->len && !c->out.len && !c->eof && (r->head.minor || !c->close_after);
 
 	if (offered && !r->attempts)
 		offer_make(dp, r->up->slot, r->gen, c->hold, r->header_len,
