@@ -42,7 +42,7 @@ struct request {
 	size_t len;		    /* head and body as forwarded: the first bytes of client.in */
 	size_t sent;		    /* of them, to the upstream */
 	bool have_head;
-	bool text; /* its prompt was hashed as text */
+	bool text;     /* its prompt was hashed as text */
 	bool answered; /* a response byte has come */
 	bool held;     /* its last bytes are held back (MSG_MORE) */
 	bool broken;   /* the response cannot be framed or came with too many bytes */
