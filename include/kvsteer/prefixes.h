@@ -70,15 +70,11 @@ KV_INLINE __u32 kv_prefix_home(__u64 hash)
 KV_INLINE __u32 kv_prefix_way(const struct kv_prefix_set *set, __u64 hash)
 {
 	__u32 home = kv_prefix_home(hash);
-	__u64 way = KV_WAYS;
 
 	hash = kv_prefix_name(hash);
 	if (kv_read_once(set->hash[kv_index(home, KV_WAYS)]) == hash)
 		return home;
-	KV_UNROLL
-	for (__u32 i = 0; i < KV_WAYS; i++)
-		way ^= (KV_WAYS ^ i) * kv_same(kv_read_once(set->hash[i]), hash);
-	return way;
+	return kv_find(set->hash, hash);
 }
 
 KV_INLINE struct kv_prefix *kv_prefix_find(struct kv_prefix_set *set, __u64 hash)

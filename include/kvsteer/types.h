@@ -37,6 +37,14 @@ static __always_inline __u64 kv_top_bit(__u64 x)
 #define kv_same(a, b) (1 - kv_top_bit(((a) ^ (b)) | -((a) ^ (b))))
 #define kv_below(a, b) kv_top_bit((a) - (b))
 
+/* An index kept within size, a power of two. Clang drops a mask where it knows the range, but the
+ * verifier may not know it: so clang must not either. */
+static __always_inline __u32 kv_index(__u32 i, __u32 size)
+{
+	asm volatile("" : "+r"(i));
+	return i & (size - 1);
+}
+
 /* Calls step(i, ctx) for i = 0 … n-1 until it returns non-zero. The verifier looks at
  * step once, however large n is: bpf_loop, since 5.17. */
 #define kv_loop(n, step, ctx) bpf_loop(n, step, ctx, 0)
@@ -65,6 +73,11 @@ static __always_inline __u64 kv_top_bit(__u64 x)
 #define kv_same(a, b) ((__u64)((a) == (b)))
 #define kv_below(a, b) ((__u64)((a) < (b)))
 
+static __always_inline __u32 kv_index(__u32 i, __u32 size)
+{
+	return i & (size - 1);
+}
+
 static __always_inline long kv_loop(__u32 n, long (*step)(__u32 i, void *ctx), void *ctx)
 {
 	for (__u32 i = 0; i < n; i++)
@@ -78,14 +91,6 @@ static __always_inline long kv_loop(__u32 n, long (*step)(__u32 i, void *ctx), v
 /* Callbacks of kv_loop get their context as void *, as bpf_loop wants it. */
 #define KV_INLINE static __always_inline
 
-/* An index kept within size, a power of two. Clang drops a mask where it knows the range, but the
- * verifier may not know it: so clang must not either. */
-KV_INLINE __u32 kv_index(__u32 i, __u32 size)
-{
-	asm volatile("" : "+r"(i));
-	return i & (size - 1);
-}
-
 /* In front of a loop of a few rounds: it becomes none (before 6.4 no jump may lead back to behind a
  * bpf_loop). */
 #ifdef __clang__
@@ -94,10 +99,10 @@ KV_INLINE __u32 kv_index(__u32 i, __u32 size)
 #define KV_UNROLL _Pragma("GCC unroll 8")
 #endif
 
+#ifndef KV_ONE_THREAD
+
 #define kv_read_once(x) (*(volatile typeof(x) *)&(x))
 #define kv_write_once(x, v) (*(volatile typeof(x) *)&(x) = (v))
-
-#ifndef KV_ONE_THREAD
 
 /* Word-sized atomics; the same builtins in both worlds (BPF: -mcpu=v3, since 5.12). */
 #define kv_atomic_add(p, v) ((void)__sync_fetch_and_add(p, v))
@@ -110,6 +115,8 @@ KV_INLINE __u32 kv_index(__u32 i, __u32 size)
 #else
 
 /* The simulator's world is one thread's alone: locked instructions would be half of its time. */
+#define kv_read_once(x) (x)
+#define kv_write_once(x, v) ((x) = (v))
 #define kv_atomic_fetch(p, v)                                                                      \
 	({                                                                                         \
 		typeof(p) kv_at = (p);                                                             \
@@ -125,5 +132,27 @@ KV_INLINE __u32 kv_index(__u32 i, __u32 size)
 #define kv_atomic_cas(p, old, new) kv_atomic_fetch(p, kv_was == (old) ? (new) : kv_was)
 
 #endif /* KV_ONE_THREAD */
+
+/* Where a word is among 8, which are all different or 0; 8: nowhere. */
+#ifdef __bpf__
+KV_INLINE __u32 kv_find(const __u64 *words, __u64 word)
+{
+	__u64 at = 8;
+
+	KV_UNROLL
+	for (__u32 i = 0; i < 8; i++)
+		at ^= (8 ^ i) * kv_same(kv_read_once(words[i]), word);
+	return at;
+}
+#else
+KV_INLINE __u32 kv_find(const __u64 *words, __u64 word)
+{
+	KV_UNROLL
+	for (__u32 i = 0; i < 8; i++)
+		if (kv_read_once(words[i]) == word)
+			return i;
+	return 8;
+}
+#endif
 
 #endif /* KVSTEER_TYPES_H */
