@@ -10,7 +10,7 @@
 
 #define EPOCH_NS 1000000000000ull
 #define SETS_MIN 512u
-#define SETS_FIRST 8192u /* at most */
+#define SETS_FIRST 16384u /* at most: 10 MB */
 
 struct told {
 	struct sim_steering *steering;
@@ -181,8 +181,9 @@ struct sim_steering *sim_steering_new(enum kv_policy policy, const struct sim_op
 	__u64 blocks = (__u64)options->backends * options->blocks;
 	__u32 sets = SETS_MIN;
 
-	/* About every fourth block is a rung, and a set in four has one then. */
-	while (sets < blocks / 4 && sets < SETS_FIRST)
+	/* About every fourth block is a rung. A set for each block leaves most rungs their home, so
+	 * that it is found, fetched and cleared at the first look. */
+	while (sets < blocks && sets < SETS_FIRST)
 		sets *= 2;
 	if (!s || world_alloc(&s->world, sets, 16)) {
 		sim_steering_free(s);
