@@ -14,41 +14,39 @@
 
 #include "load.h"
 
+/* kv_loop's context: kv_steer_of() finds the first. */
+struct kv_commit {
+	struct kv_steer *st;
+	struct kv_dispatch *d;
+};
+
 /* ---- the clock ----------------------------------------------------------------------- */
 
 /* Do the tokens up to an entry move to the front of the cache with this request? If they were not
  * there, or if they have not been touched in this generation (a generation lasts one capacity). */
 KV_INLINE bool kv_enters(const struct kv_steer *st, __u64 holder)
 {
-	__u64 capacity = st->capacity ? st->capacity : 1, age;
+	__u64 age;
 
 	if (!holder || kv_holder_epoch(holder) != (st->epoch & 0xfff))
 		return true;
 	age = kv_holder_age(holder, st->clock);
-	return age > st->clock || (st->clock - age) / capacity < st->clock / capacity;
-}
-
-static long kv_find_step(__u32 j, void *ctx)
-{
-	struct kv_steer *st = kv_steer_of(ctx);
-
-	st->found = st->holder[kv_index(j, KV_HOLDERS)];
-	if (st->found && kv_holder_backend(st->found) == st->choice.backend)
-		return 1;
-	st->found = 0;
-	return 0;
+	return age > st->clock || st->clock - age < st->generation;
 }
 
 static long kv_enter_rung_step(__u32 i, void *ctx)
 {
 	struct kv_steer *st = kv_steer_of(ctx);
+	struct kv_dispatch *d = ((struct kv_commit *)ctx)->d;
 	__u32 at = kv_index(i, KV_MAX_RUNGS), depth = st->query.rungs[at].depth;
-	__u64 hash = st->query.rungs[at].hash;
+	__u64 hash = st->query.rungs[at].hash, held = 0;
 
-	st->found = 0;
-	if (!(st->absent >> at & 1) && kv_prefix_read(st->holder, kv_world_prefix_set(hash), hash))
-		kv_loop(KV_HOLDERS, kv_find_step, &st);
-	if (kv_enters(st, st->found))
+	d->query.rungs[at] = st->query.rungs[at];
+	st->own[at] = KV_HOLDERS;
+	if (!(st->absent >> at & 1))
+		st->own[at] =
+			kv_prefix_place(kv_world_prefix_set(hash), hash, st->choice.backend, &held);
+	if (kv_enters(st, held))
 		st->entered += kv_left(depth, st->prev);
 	st->prev = depth;
 	return 0;
@@ -117,16 +115,22 @@ static long kv_place_step(__u32 j, void *ctx)
 	return worth == KV_PLACE_OWN;
 }
 
-/* Puts this backend's word into an entry's place for it. False: another CPU took the place first.
- */
+/* Puts this backend's word into an entry's place for it: st->place if it is there, as it was a
+ * moment ago, else it is looked for. False: another CPU took the place first. */
 KV_INLINE bool kv_hold_once(struct kv_steer *st, struct kv_prefix *p, __u64 hash,
 			    const struct kv_backend *b, bool told)
 {
-	__u64 empty = kv_prefix_name(hash), old;
+	__u64 empty = kv_prefix_name(hash), old = 0;
 
-	kv_prefix_copy(st->holder, p, hash);
-	kv_loop(KV_HOLDERS, kv_place_step, &st);
-	old = st->holder[kv_index(st->place, KV_HOLDERS)];
+	if (st->place < KV_HOLDERS)
+		old = kv_read_once(p->holder[kv_index(st->place, KV_HOLDERS)]) ^ empty;
+	if (old && kv_holder_backend(old) == st->choice.backend) {
+		st->load = KV_PLACE_OWN;
+	} else {
+		kv_prefix_copy(st->holder, p, hash);
+		kv_loop(KV_HOLDERS, kv_place_step, &st);
+		old = st->holder[kv_index(st->place, KV_HOLDERS)];
+	}
 	if (kv_atomic_cas(&p->holder[kv_index(st->place, KV_HOLDERS)], old ^ empty,
 			  kv_holder_word(st, old, b, told) ^ empty) != (old ^ empty))
 		return false;
@@ -176,6 +180,7 @@ static long kv_learn_rung_step(__u32 i, void *ctx)
 	__u32 at = kv_index(i, KV_MAX_RUNGS);
 
 	st->depth = st->query.rungs[at].depth;
+	st->place = st->own[at];
 	if (st->todo >> at & 1 &&
 	    kv_hold(st, st->query.rungs[at].hash, st->absent >> at & 1, false))
 		st->todo &= ~(1u << at);
@@ -228,6 +233,7 @@ KV_ENTRY void kv_steer_commit(struct kv_steer *st, struct kv_dispatch *d)
 {
 	struct kv_backend *b = kv_world_backend(st->choice.backend);
 	struct kv_service *svc = kv_world_service(st->query.service);
+	struct kv_commit commit = {.st = st, .d = d};
 
 	d->backend = st->choice.backend;
 	d->charged_tokens = 0;
@@ -235,9 +241,11 @@ KV_ENTRY void kv_steer_commit(struct kv_steer *st, struct kv_dispatch *d)
 	d->unconfirmed = 0;
 	d->at_ns = st->now;
 	d->believed = st->choice.believed;
-	d->query = st->query;
-	if (!b || !svc)
+	__builtin_memcpy(&d->query, &st->query, sizeof(st->query) - sizeof(st->query.rungs));
+	if (!b || !svc) {
+		d->query.n_rungs = 0;
 		return;
+	}
 
 	kv_world_count(KV_CNT_decisions);
 	if (st->choice.best)
@@ -260,8 +268,9 @@ KV_ENTRY void kv_steer_commit(struct kv_steer *st, struct kv_dispatch *d)
 	st->clock = kv_read_once(b->clock);
 	st->entered = 0;
 	st->prev = 0;
+	st->generation = st->clock - st->clock % (st->capacity ? st->capacity : 1);
 	if (st->query.n_rungs)
-		kv_loop(st->query.n_rungs, kv_enter_rung_step, &st);
+		kv_loop(st->query.n_rungs, kv_enter_rung_step, &commit);
 	else
 		kv_enter_session(st);
 	st->clock = kv_atomic_fetch_add(&b->clock, st->entered) + st->entered;

@@ -35,6 +35,8 @@ KV_INLINE __u64 kv_requests(const struct kv_backend *b)
 	return kv_count(&b->inflight_requests) + kv_read_once(b->foreign_requests);
 }
 
+#define KV_WAIT_MAX (1ull << 33) /* more than kv_wait returns */
+
 /*
  * Tokens queued before a new request. The prefill at the head of the queue has been going on since
  * head_ns, so part of it is done by now: counting it whole makes a busy engine look up to one
@@ -74,10 +76,15 @@ KV_INLINE void kv_queue_remove(struct kv_backend *b, __u64 now, __u32 tokens)
 	kv_write_once(b->head_ns, now);
 }
 
-/* 1/1024 tokens at this backend's rate, in 1/1024 ms. */
+/* 1/1024 tokens at a rate, in 1/1024 ms. */
+KV_INLINE __u64 kv_time_at(__u64 tokens1024, __u64 rate)
+{
+	return tokens1024 * 1000 / rate;
+}
+
 KV_INLINE __u64 kv_time(__u64 tokens1024, const struct kv_backend *b)
 {
-	return tokens1024 * 1000 / kv_rate(b);
+	return kv_time_at(tokens1024, kv_rate(b));
 }
 
 /* ---- holders ------------------------------------------------------------------------- */

@@ -31,6 +31,19 @@ KV_INLINE bool kv_passes(struct kv_steer *st, const struct kv_backend *b, bool h
 	return st->luck >= b->weight;
 }
 
+/* Queues of hash and round-robin are not asked for. */
+KV_INLINE void kv_wait_note(struct kv_steer *st, __u32 id, const struct kv_backend *b)
+{
+	__u64 wait = kv_wait(b, st->now), rate = kv_rate(b);
+
+	st->wait[kv_index(id, KV_MAX_BACKENDS)] = wait;
+	/* Compared as products, below 2^63, lest each costs a division. */
+	if (wait * st->least_rate < st->least_tokens * rate) {
+		st->least_tokens = wait;
+		st->least_rate = rate;
+	}
+}
+
 KV_INLINE void kv_candidate_add(struct kv_steer *st, __u32 id, bool holds)
 {
 	struct kv_backend *b = kv_world_backend(id);
@@ -50,6 +63,8 @@ KV_INLINE void kv_candidate_add(struct kv_steer *st, __u32 id, bool holds)
 	st->n = n + 1;
 	st->rates += kv_rate(b);
 	st->requests += kv_requests(b);
+	if (st->policy != KV_POLICY_HASH && st->policy != KV_POLICY_ROUND_ROBIN)
+		kv_wait_note(st, id, b);
 }
 
 static long kv_scan_step(__u32 i, void *ctx)
@@ -61,6 +76,12 @@ static long kv_scan_step(__u32 i, void *ctx)
 		return 1;
 	kv_candidate_add(st, svc->backends[kv_index(i, KV_MAX_BACKENDS)], false);
 	return 0;
+}
+
+/* All backends of the service. */
+static __noinline void kv_scan(struct kv_steer *st)
+{
+	kv_loop(st->listed, kv_scan_step, &st);
 }
 
 static long kv_sample_step(__u32 i, void *ctx)
@@ -107,8 +128,12 @@ KV_INLINE __u32 kv_matched(const struct kv_steer *st, __u32 id, const struct kv_
 KV_INLINE void kv_match_note(struct kv_steer *st, __u64 holder, __u32 tokens)
 {
 	__u32 id = kv_holder_backend(holder);
-	struct kv_backend *b = kv_world_backend(id);
+	struct kv_backend *b;
 
+	/* known to hold as much already: none is worth more than its depth */
+	if (kv_is_candidate(st, id) && st->match[kv_index(id, KV_MAX_BACKENDS)] >= tokens)
+		return;
+	b = kv_world_backend(id);
 	if (!b || id >= KV_MAX_BACKENDS || !kv_holder_live(holder, b))
 		return;
 	tokens = kv_worth(st, holder, b, tokens);

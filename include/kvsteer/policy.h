@@ -43,7 +43,7 @@ static long kv_score_step(__u32 i, void *ctx)
 	if (!b)
 		return 0;
 	match = kv_matched(st, id, b);
-	wait = kv_wait(b, st->now);
+	wait = st->wait[kv_index(id, KV_MAX_BACKENDS)];
 	cost = kv_cost(st, b, wait, match);
 	tie = kv_tie(st, id, b);
 	since = 0;
@@ -78,34 +78,18 @@ static long kv_score_step(__u32 i, void *ctx)
 	return 0;
 }
 
-static long kv_least_step(__u32 i, void *ctx)
-{
-	struct kv_steer *st = kv_steer_of(ctx);
-	__u32 id = st->candidate[kv_index(i, KV_MAX_BACKENDS)];
-	struct kv_backend *b = kv_world_backend(id);
-	__u64 wait;
-
-	if (!b)
-		return 0;
-	wait = kv_time(kv_wait(b, st->now) * 1024, b);
-	if (wait < st->least_wait)
-		st->least_wait = wait;
-	return !st->least_wait;
-}
-
 /* As of now, for this request's candidates. */
 KV_INLINE __u32 kv_price_now(struct kv_steer *st, const struct kv_service *svc)
 {
 	__u64 rates = st->rates;
 	__u32 n = st->n;
 
-	st->least_wait = ~0ull;
-	kv_loop(n, kv_least_step, &st);
 	if (!st->scan) { /* a sample */
 		rates = rates / n * st->listed;
 		n = st->listed;
 	}
-	return kv_price(kv_used(svc, st->now), rates, kv_came(svc, st->now) / n, st->least_wait);
+	return kv_price(kv_used(svc, st->now), rates, kv_came(svc, st->now) / n,
+			kv_time_at(st->least_tokens * 1024, st->least_rate));
 }
 
 /*
@@ -270,6 +254,8 @@ KV_INLINE void kv_steer_reset(struct kv_steer *st)
 	st->weighed = 0;
 	st->rates = 0;
 	st->requests = 0;
+	st->least_tokens = KV_WAIT_MAX;
+	st->least_rate = 1;
 	st->luck = KV_LUCK_NONE;
 }
 
@@ -296,11 +282,11 @@ KV_ENTRY int kv_steer_decide(struct kv_steer *st)
 		kv_loop(8, kv_sample_step, &st);
 	if (!st->n) { /* also a large fleet that is mostly down */
 		st->scan = 1;
-		kv_loop(st->listed, kv_scan_step, &st);
+		kv_scan(st);
 	}
 	if (!st->n) {
 		st->luck = KV_LUCK_ALL;
-		kv_loop(st->listed, kv_scan_step, &st);
+		kv_scan(st);
 	}
 	if (!st->n)
 		return -ENOENT;

@@ -107,6 +107,26 @@ KV_INLINE bool kv_prefix_read(__u64 *to, const struct kv_prefix_set *set, __u64 
 	return kv_read_once(set->hash[way]) == kv_prefix_name(hash);
 }
 
+/* Where a backend's word is in a prefix's entry, KV_HOLDERS: nowhere. */
+KV_INLINE __u32 kv_prefix_place(struct kv_prefix_set *set, __u64 hash, __u32 backend,
+				__u64 *ret_word)
+{
+	const struct kv_prefix *p = kv_prefix_find(set, hash);
+	__u64 empty = kv_prefix_name(hash), word;
+
+	if (!p)
+		return KV_HOLDERS;
+	KV_UNROLL
+	for (__u32 j = 0; j < KV_HOLDERS; j++) {
+		word = kv_read_once(p->holder[j]) ^ empty;
+		if (word && kv_holder_backend(word) == backend) {
+			*ret_word = word;
+			return j;
+		}
+	}
+	return KV_HOLDERS;
+}
+
 /* The entry to write a holder into: it is not the oldest of its set then. */
 KV_INLINE struct kv_prefix *kv_prefix_touch(struct kv_prefix_set *set, __u64 hash, __u64 now)
 {

@@ -42,6 +42,8 @@ struct kv_choice {
 #define KV_HOLDER_TOLD 2ull	 /* from the engine's own events, not learned at dispatch */
 #define KV_HOLDER_TIER(tier) ((__u64)(tier) << 10) /* flag: where it is, if it was told */
 #define KV_HOLDER_TIER_MASK KV_HOLDER_TIER(KV_TIER_COUNT - 1)
+/* A tentative one's backend and flag. */
+#define KV_HOLDER_TENTATIVE_OF(backend) ((__u64)(backend) << 2 | KV_HOLDER_TENTATIVE)
 
 /* Tiers as engines name them: GPU, CPU, disk, external. */
 #define KV_TIER_COUNT 4

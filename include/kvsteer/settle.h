@@ -15,7 +15,7 @@ KV_INLINE __u64 kv_settle_holder(__u64 *holder, __u64 empty, __u32 backend, bool
 {
 	__u64 was = kv_read_once(*holder), h = was ^ empty, to;
 
-	if (!(h & KV_HOLDER_TENTATIVE) || kv_holder_backend(h) != backend)
+	if ((h & KV_HOLDER_TENTATIVE_OF(KV_MAX_BACKENDS - 1)) != KV_HOLDER_TENTATIVE_OF(backend))
 		return h;
 	to = confirm ? h & ~KV_HOLDER_TENTATIVE : 0;
 	if (kv_atomic_cas(holder, was, to ^ empty) != was)
@@ -27,16 +27,20 @@ KV_INLINE __u64 kv_settle_holder(__u64 *holder, __u64 empty, __u32 backend, bool
 
 KV_INLINE long kv_settle_rung(__u32 i, struct kv_dispatch *d, bool confirm)
 {
-	__u64 hash = d->query.rungs[kv_index(i, KV_MAX_RUNGS)].hash, left = 0;
+	__u64 hash = d->query.rungs[kv_index(i, KV_MAX_RUNGS)].hash, left = 0, h;
 	__u64 empty = kv_prefix_name(hash);
 	struct kv_prefix_set *set = kv_world_prefix_set(hash);
 	struct kv_prefix *p = kv_prefix_find(set, hash);
 
 	if (!p)
 		return 0;
-	for (__u32 j = 0; j < KV_HOLDERS; j++)
-		left |= kv_settle_holder(&p->holder[j], empty, d->backend, confirm);
-	if (!left)
+	for (__u32 j = 0; j < KV_HOLDERS; j++) {
+		h = kv_settle_holder(&p->holder[j], empty, d->backend, confirm);
+		if (confirm && h && kv_holder_backend(h) == d->backend)
+			return 0; /* it has one place only */
+		left |= h;
+	}
+	if (!confirm && !left)
 		kv_prefix_free(set, hash);
 	return 0;
 }

@@ -97,6 +97,8 @@ struct kv_steer {
 	__u64 since;
 	__u64 load;
 	__u64 least_wait;
+	__u64 least_tokens; /* queued where they take least time, and its rate */
+	__u64 least_rate;
 	__u64 near_wait;
 	__u64 near_clock;
 	__u32 near_match;
@@ -105,19 +107,21 @@ struct kv_steer {
 	__u32 place;
 	/* the rung at work */
 	__u32 depth;
-	__u32 prev; /* depth of the one before */
-	__u64 found;
+	__u32 prev;		  /* depth of the one before */
 	__u64 holder[KV_HOLDERS]; /* a copy: the entry may change at any time */
 	/* the chosen backend, while learning */
 	__u64 clock;
 	__u64 capacity;
+	__u64 generation; /* of its cache: the clock when it began */
 	__u64 entered;
 	__u64 epoch;
 	__u32 tier;    /* telling: where the blocks are */
 	__u32 weighed; /* some match counts less than its depth: a shallower one may be worth more
 			*/
+	__u8 own[KV_MAX_RUNGS];		   /* its place in each rung's entry; KV_HOLDERS: none */
 	__u16 tier_weight[KV_TIER_COUNT];  /* the service's */
 	__u64 known[KV_MAX_BACKENDS / 64]; /* one bit per candidate */
+	__u64 wait[KV_MAX_BACKENDS];	   /* tokens queued there, where known; not under hash */
 	__u32 match[KV_MAX_BACKENDS];	   /* tokens believed held; valid where known */
 	__u16 candidate[KV_MAX_BACKENDS];
 };

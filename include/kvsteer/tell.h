@@ -33,6 +33,7 @@ static long kv_tell_stored_step(__u32 i, void *ctx)
 	struct kv_steer *st = kv_steer_of(ctx);
 	__u64 hash = kv_tell_hash(i, ctx);
 
+	st->place = KV_HOLDERS; /* to be looked for */
 	/* again if a request has just learned it, but not for ever */
 	if (!kv_hold(st, hash, false, true) && !kv_hold(st, hash, false, true))
 		kv_hold(st, hash, false, true);
