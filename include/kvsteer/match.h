@@ -152,6 +152,7 @@ KV_INLINE void kv_match_note(struct kv_steer *st, __u64 holder, __u32 tokens)
 	if (!st->match[id])
 		st->matched++;
 	st->match[id] = tokens;
+	st->age[id] = kv_saturate(kv_holder_age(holder, b->clock));
 	tokens = kv_discounted(tokens, kv_discount(st, b));
 	if (tokens > st->choice.best)
 		st->choice.best = tokens;

@@ -20,16 +20,21 @@ KV_INLINE bool kv_near(const struct kv_steer *st, __u32 match)
 	return match && (__u64)match * 100 >= (__u64)st->need * KV_STICKY_KEEP;
 }
 
-/* Of equal costs the least. The cache that has taken in least is the one with room for a new
- * conversation. But a belief that does not count whole is put to the test where that costs nothing:
- * so it is seen when it has become worth more again. */
-KV_INLINE __u64 kv_tie(const struct kv_steer *st, __u32 id, const struct kv_backend *b)
+/*
+ * Of equal costs the least. The cache that has taken in least is the one with room for what is new.
+ * Among those that hold as much of the prompt, what each has taken in since it was asked for that
+ * counts once more: so the one that was asked last goes on, and what others hold ages away, until
+ * its cache takes in twice as much as theirs. But a belief that does not count whole is put to the
+ * test where that costs nothing: so it is seen when it has become worth more again.
+ */
+KV_INLINE __u64 kv_tie(const struct kv_steer *st, __u32 id, const struct kv_backend *b, __u32 match)
 {
-	__u32 believed = st->match[kv_index(id, KV_MAX_BACKENDS)];
+	__u32 at = kv_index(id, KV_MAX_BACKENDS), believed = st->match[at];
 
 	if (believed && st->affinity == KV_AFFINITY_AUTO && kv_discount(st, b))
 		return kv_left(st->need, believed);
-	return b->clock + (1ull << 32); /* more than is left of any prompt */
+	/* more than is left of any prompt, and than any age */
+	return b->clock + (1ull << 32) + (match ? st->age[at] : 1ull << 32);
 }
 
 static long kv_score_step(__u32 i, void *ctx)
@@ -45,7 +50,7 @@ static long kv_score_step(__u32 i, void *ctx)
 	match = kv_matched(st, id, b);
 	wait = st->wait[kv_index(id, KV_MAX_BACKENDS)];
 	cost = kv_cost(st, b, wait, match);
-	tie = kv_tie(st, id, b);
+	tie = kv_tie(st, id, b, match);
 	since = 0;
 	/* The fewest requests, then whose queue has not moved for longest, so that equals take
 	 * turns. */

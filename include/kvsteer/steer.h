@@ -123,6 +123,7 @@ struct kv_steer {
 	__u64 known[KV_MAX_BACKENDS / 64]; /* one bit per candidate */
 	__u64 wait[KV_MAX_BACKENDS];	   /* tokens queued there, where known; not under hash */
 	__u32 match[KV_MAX_BACKENDS];	   /* tokens believed held; valid where known */
+	__u32 age[KV_MAX_BACKENDS]; /* tokens taken in since that was asked for; where held */
 	__u16 candidate[KV_MAX_BACKENDS];
 };
 

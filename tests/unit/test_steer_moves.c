@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What stays where it is, what moves, and what spreads: over many requests, under price. */
+/* What stays where it is, and what moves: over many requests, under price. Hot prefixes:
+ * test_steer_hot.c. */
 #include <string.h>
 
 #include "check.h"
@@ -64,49 +65,6 @@ static void test_fleet(void)
 	}
 }
 
-static void test_hot(void)
-{
-	__u32 by[4] = {}, used = 0;
-
-	TEST("a hot prefix gets more holders, as many as its load needs, and loses them again")
-	{
-		world_reset(KV_POLICY_PRICE, 4, 20000, 10000);
-		for (int i = 0; i < PROMPTS; i++) { /* at once, each with as much of its own */
-			place(0);
-			st.query.total = 3000;
-			by[decide()]++;
-			kv_steer_commit(&st, &sent[i]);
-		}
-		for (int k = 0; k < 4; k++)
-			CHECK(by[k] > PROMPTS / 8);
-		for (int i = 0; i < PROMPTS; i++) {
-			kv_dispatch_answered(&sent[i]);
-			kv_dispatch_finished(&sent[i]);
-		}
-		memset(by, 0, sizeof(by));
-		world.now += 600 * SECOND;
-		for (int i = 0; i < 100; i++) { /* one after the other, beside what is new */
-			by[place(0)]++;
-			served(&sent[0]);
-			place(1 + i);
-			served(&sent[1]);
-			place(101 + i);
-			served(&sent[1]);
-			if (i == 49)
-				memset(by, 0, sizeof(by));
-		}
-		for (int k = 0; k < 4; k++)
-			used += by[k] > 0;
-		CHECK(used <= 2); /* equal holders take turns, by their clocks */
-		for (int i = 0; i < 100; i++) {
-			place(300 + i);
-			served(&sent[1]);
-		}
-		place(0);
-		CHECK_EQ(st.matched, 0);
-	}
-}
-
 static void test_session(void)
 {
 	__u32 first;
@@ -159,7 +117,6 @@ static struct sim_result shared_head(const char *policy)
 int main(void)
 {
 	test_fleet();
-	test_hot();
 	test_session();
 	TEST("a head that everybody shares draws nobody: as least does, and evenly")
 	{

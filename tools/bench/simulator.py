@@ -5,6 +5,7 @@ import os
 import subprocess
 
 RATES = (15984, 15992, 16000, 16008, 16016)  # near saturation one run is luck: means over these
+APART = range(15200, 16801, 200)  # and where a few requests decide, over these
 
 
 class Simulator:
@@ -18,9 +19,9 @@ class Simulator:
             raise SystemExit(f'steering: {" ".join(args)}: {answer["error"]}')
         return answer['runs']
 
-    def mean(self, *args):
-        """the same runs at each of RATES, and their means"""
-        runs = [self.run(*args, '--rate', str(rate)) for rate in RATES]
+    def mean(self, *args, rates=RATES):
+        """the same runs at each of the rates, and their means"""
+        runs = [self.run(*args, '--rate', str(rate)) for rate in rates]
         return [{key: sum(r[key] for r in of_one) / len(of_one) if isinstance(value, float) else value
                  for key, value in of_one[0].items()} for of_one in zip(*runs)]
 
