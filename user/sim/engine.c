@@ -25,6 +25,9 @@ int sim_cache_init(struct sim_cache *c, uint32_t capacity)
 		sim_cache_free(c);
 		return -ENOMEM;
 	}
+	/* The memory is there before the first request, not at each first use. */
+	memset(c->ids, 0, room * sizeof(*c->ids));
+	memset(c->stretches, 0, room * sizeof(*c->stretches));
 	sim_cache_clear(c);
 	return 0;
 }
