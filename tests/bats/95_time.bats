@@ -182,7 +182,7 @@ traffic_until() {
 
 traffic_end() {
 	kill -TERM "$TRAFFIC"
-	wait "$TRAFFIC" || { cat "$BATS_TEST_TMPDIR"/traffic*; false; }
+	wait "$TRAFFIC" || { cat "$BATS_TEST_TMPDIR"/traffic*; tail -n 60 "$KV_GW_LOG"; kvs counters | grep -v " 0$"; false; }
 	cat "$BATS_TEST_TMPDIR/traffic"
 }
 
