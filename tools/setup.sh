@@ -7,7 +7,7 @@ set -eu
 BUILD="build-essential pkg-config clang llvm libbpf-dev bpftool libelf-dev zlib1g-dev
 libevent-dev libc-ares-dev libnl-3-dev libnl-route-3-dev libxxhash-dev libcyaml-dev libyaml-dev
 libsystemd-dev libyyjson-dev libzmq3-dev libmsgpack-dev iproute2"
-TEST="bats jq curl wrk python3 python3-venv shellcheck clang-format procps util-linux ethtool nftables"
+TEST="bats jq curl wrk python3 python3-venv shellcheck clang-format procps util-linux ethtool nftables strace"
 BENCH="nginx-light haproxy"
 FRESH="debootstrap git"
 KERNELS="qemu-system-x86 xz-utils python3-minimal libpython3-stdlib"

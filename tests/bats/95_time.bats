@@ -235,6 +235,21 @@ traffic_end() {
 	until_true 2 idle
 }
 
+# Each fifteenth time that the agent begins to watch a socket it is held up for longer than a connection may
+# take: the connection is there by then, but the next to run is the clock.
+@test "an agent that gets no time does not take engines for dead" {
+	command -v strace >/dev/null || skip "no strace"
+	again "probe: 1s, connect: 100ms, drain: 1s, client_idle: 6s"
+	kvs backend drain e1
+	traffic_until -c 8 --answer-bytes 0-16384
+	timeout -s INT 4 strace -q -f -p "$(agent_pid)" -e trace=epoll_ctl \
+		-e inject=epoll_ctl:delay_exit=120000:when=5+15 >"$BATS_TEST_TMPDIR/strace" 2>&1 3>&- || true
+	[ "$(grep -c DELAYED "$BATS_TEST_TMPDIR/strace")" -ge 5 ]
+	traffic_end
+	[ "$(counter upstreams_failed)" = 0 ]
+	again "$QUICK"
+}
+
 inflight_of() {
 	kvs -j backend list | jq --arg n "$1" '[.. | objects | select(.name? == $n)] | first | .inflight_requests'
 }

@@ -68,7 +68,8 @@ void pin_remove(const char *dir)
 		kv_warn("pin directory %s: cannot remove: %s", dir, strerror(errno));
 }
 
-/* Scratch, kv_call, kv_entry_call, kv_offers and the programs' constants each agent makes for itself. */
+/* Scratch, kv_call, kv_entry_call, kv_offers and the programs' constants each agent makes for
+ * itself. */
 bool pin_wanted(const struct bpf_map *map)
 {
 	const char *name = bpf_map__name(map);
