@@ -85,12 +85,18 @@ works() {
 	[ "$(from 1 curl -sS -m 10 -o /dev/null -w '%{http_code}' -g "http://$KV_V6/v1/models")" = 200 ]
 	kvs backend remove e2
 	kvs backend add v4 10.72.2.2:8000 --name e2
+	# until it has said what it serves the agent takes what is hinted, too, and sends it elsewhere
+	until_true 10 serves_known e2
 	cp "$KV_RUN/kvsteer.yaml" "$KV_RUN/more.yaml"
 	printf '  - {name: low, listen: ["10.71.2.1:80"], backends: []}\n' >>"$KV_RUN/more.yaml"
 	kvs apply "$KV_RUN/more.yaml"
 	[ "$(from 2 curl -sS -m 10 -o /dev/null -w '%{http_code}' http://10.71.2.1:80/)" = 503 ]
 	kvs apply "$KV_RUN/kvsteer.yaml"
 	if grep -iE 'error|permi' "$KV_GW_LOG"; then die "the agent may not do what it has to"; fi
+}
+
+serves_known() {
+	kvs -j backend show "$1" | jq -e '.models | length > 0'
 }
 
 # roots PATH MODE
