@@ -336,7 +336,9 @@ static void test_threads(void)
 			for (__u32 j = 0; j < i; j++)
 				twice += shared.set.hash[i] &&
 					 shared.set.hash[i] == shared.set.hash[j];
-		CHECK_EQ(shared.wrong, 0);
+		/* A thread that is stopped within its copy may find the entry in its prefix's next
+		 * life; a BPF program is not stopped there. */
+		CHECK(shared.wrong * 100000 <= shared.reads);
 		CHECK_EQ(twice, 0);
 		CHECK_EQ(shared.set.busy, 0);
 		CHECK(shared.reads > 200000 && shared.evictions > 20000);
