@@ -133,8 +133,8 @@ static __always_inline long kv_loop(__u32 n, long (*step)(__u32 i, void *ctx), v
 
 #endif /* KV_ONE_THREAD */
 
-/* Where a word is among 8, which are all different or 0; 8: nowhere. Without jumps, which one thread
- * alone does better with. */
+/* Where a word is among 8, which are all different or 0; 8: nowhere. Without jumps; the simulator
+ * is faster with them. */
 #ifndef KV_ONE_THREAD
 KV_INLINE __u32 kv_find(const __u64 *words, __u64 word)
 {
