@@ -194,7 +194,7 @@ refused() {
 
 @test "dead engines are noticed and come back" {
 	local i k
-	kill -KILL "$(cat "$KV_RUN/engine-1.pid")"
+	kv_engine_dies 1
 	for ((i = 0; i < 12; i++)); do
 		[ "$(post)" = 200 ]
 		[ "$(post -H "X-Session-Id: s$i")" = 200 ]
@@ -215,7 +215,7 @@ backend_is() {
 
 @test "no backend: 503 with Retry-After, then served again" {
 	local i
-	for i in 1 2 3; do kill -KILL "$(cat "$KV_RUN/engine-$i.pid")"; done
+	kv_engine_dies 1 2 3
 	for i in 1 2 3; do until_true 10 backend_is "e$i" down || true; post >/dev/null; done
 	for lane in "X-None: a" "X-Session-Id: a"; do
 		run from 1 curl -sS -m 10 -i -H "$lane" -d "$BODY" "http://$KV_V4/v1/completions"

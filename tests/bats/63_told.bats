@@ -154,7 +154,7 @@ tokenize_fails() {
 @test "an engine that dies and comes back: nothing of before, all of after" {
 	direct 1 9000 64
 	until_true 5 holds 9000 64 "e1 64 told"
-	kill -KILL "$(cat "$KV_RUN/engine-1.pid")"
+	kv_engine_dies 1
 	until_true 10 told_state e1 unsure
 	told_engine 1
 	direct 1 9500 64

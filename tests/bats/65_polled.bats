@@ -98,7 +98,7 @@ is_said() { [ "$(said "$2")" -ge "$1" ]; } # N PATTERN
 @test "an engine that dies and comes back: nothing of before, all of after" {
 	direct 1 70000 64
 	until_true 10 holds 70000 64 "e1 64 told"
-	kill -KILL "$(cat "$KV_RUN/engine-1.pid")"
+	kv_engine_dies 1
 	until_true 20 told_state e1 unsure
 	polled_engine 1
 	direct 1 71000 64

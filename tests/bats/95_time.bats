@@ -324,7 +324,7 @@ gone_backend() {
 	local agent
 	again "probe: 1s"
 	kvs backend drain e2
-	kill -KILL "$(cat "$KV_RUN/engine-1.pid")"
+	kv_engine_dies 1
 	until_true 10 backend_is e1 down
 	agent=$(agent_pid)
 	kill -KILL "$agent"

@@ -76,6 +76,16 @@ kv_engine() {
 	until_true 5 kv_in "$KV_ID-e$i" curl -fsS -m 1 -o /dev/null "http://10.72.$i.2:8000/health"
 }
 
+# kv_engine_dies I…: kill -9; its port is free again afterwards
+kv_engine_dies() {
+	local i pid
+	for i in "$@"; do
+		pid=$(cat "$KV_RUN/engine-$i.pid")
+		kill -KILL "$pid"
+		until_true 10 gone "$pid"
+	done
+}
+
 # kv_fault I JSON [QUERY]: sets faults of engine I (both addresses)
 kv_fault() {
 	local n
@@ -164,8 +174,11 @@ kv_kill_gateway() {
 	until_true 5 gone "$(gateway_pid)"
 }
 
+# A zombie whose threads are gone, too, has nothing open any more.
 alive() {
-	[ -d "/proc/$1" ] && ! grep -q '^State:.Z' "/proc/$1/status" 2>/dev/null
+	local status
+	status=$(cat "/proc/$1/status" 2>/dev/null) || return 1
+	[[ $status != *State:$'\t'Z* || $status != *Threads:$'\t'[01]$'\n'* ]]
 }
 
 gone() {

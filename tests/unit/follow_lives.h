@@ -33,6 +33,7 @@ static struct told {
 	uint32_t weight, limit;
 	enum health_state state;
 	unsigned int states, caches, sizes;
+	unsigned int successes; /* counted, and not yet handed on */
 	unsigned int worths, backends;
 	struct worth worth;
 	uint64_t capacity, foreign;
@@ -82,6 +83,15 @@ static inline void cache_size(void *arg, uint32_t id, uint64_t capacity)
 	told[id].sizes++;
 }
 
+static inline void hand_on(void *arg, uint32_t id)
+{
+	uint32_t successes = told[id].successes;
+
+	(void)arg;
+	told[id].successes = 0;
+	follow_counted(follow, id, successes, 0);
+}
+
 static inline const struct kv_backend *backend(void *arg, uint32_t id)
 {
 	(void)arg;
@@ -128,8 +138,16 @@ static uint32_t models_ms = 20;
 static inline void begin(unsigned int n)
 {
 	struct follow_options o = FOLLOW_DEFAULTS;
-	struct follow_calls calls = {state,   new_cache, cache_size, backend,
-				     foreign, worth,	 models,     NULL};
+	struct follow_calls calls = {
+		.state = state,
+		.new_cache = new_cache,
+		.cache_size = cache_size,
+		.hand_on = hand_on,
+		.backend = backend,
+		.foreign = foreign,
+		.worth = worth,
+		.models = models,
+	};
 
 	o.health_ms = o.metrics_ms = 20;
 	o.models_ms = models_ms;

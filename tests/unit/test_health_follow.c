@@ -66,6 +66,26 @@ static void opened(void)
 	end(2);
 }
 
+/* What was answered before it went down is no sign that it is back. */
+static void counted(void)
+{
+	begin(2);
+	add(0);
+	add(1);
+	until(0, true);
+	until(1, true);
+	lives[0].health = 503;
+	told[0].successes = 3;
+	until(0, false);
+	CHECK_EQ(told[0].successes, 0);
+	loop_for(base, 100);
+	CHECK_EQ(told[0].state, HEALTH_DOWN);
+	/* what is answered now is */
+	told[0].successes = 1;
+	until(0, true);
+	end(2);
+}
+
 static void requests(void)
 {
 	struct view_service view = {};
@@ -176,6 +196,8 @@ int main(void)
 	some_dead();
 	TEST("refused once")
 	opened();
+	TEST("what was answered before it went down")
+	counted();
 	TEST("requests tell, too")
 	requests();
 	TEST("other options")

@@ -16,6 +16,7 @@
 #include "agent/answer_header.h"
 #include "agent/buffer.h"
 #include "agent/entry.h"
+#include "engines/models.h"
 
 #define CLIENT_ATTEMPTS 3		 /* upstreams tried for one request */
 #define CLIENT_ANSWER_TIME (30 * SECOND) /* for a client to take more of what it is sent */
@@ -42,21 +43,22 @@ struct request {
 	size_t len;		    /* head and body as forwarded: the first bytes of client.in */
 	size_t sent;		    /* of them, to the upstream */
 	bool have_head;
-	bool text;     /* its prompt was hashed as text */
-	bool answered; /* a response byte has come */
-	bool held;     /* its last bytes are held back (MSG_MORE) */
-	bool broken;   /* the response cannot be framed or came with too many bytes */
-	__u8 attempts; /* upstreams tried */
-	bool masked;   /* not all of its service's backends serve its model, or have room … */
-	__u64 mask[KV_MAX_BACKENDS / 64]; /* … but these */
-	__u32 matched;			  /* tokens that counted as cached there */
-	__u32 total;			  /* … of so many */
-	char header[ANSWER_HEADER_MAX];	  /* line of ours for the answer's head */
-	__u32 header_len;		  /* 0: none, or it has been put there */
-	__u8 class;			  /* enum proof_class */
-	bool traced;			  /* its record has ended */
-	struct kv_trace_from from;	  /* of its record */
-	__u64 answer_len;		  /* bytes of the response that came to us */
+	bool text;		  /* its prompt was hashed as text */
+	bool answered;		  /* a response byte has come */
+	bool held;		  /* its last bytes are held back (MSG_MORE) */
+	bool broken;		  /* the response cannot be framed or came with too many bytes */
+	__u8 attempts;		  /* upstreams tried */
+	bool masked;		  /* not all of its service's backends serve its model … */
+	struct model_set serving; /* … but these */
+	struct model_set avoid; /* have failed it, or had no room: asked when nobody else is left */
+	__u32 matched;		/* tokens that counted as cached there */
+	__u32 total;		/* … of so many */
+	char header[ANSWER_HEADER_MAX]; /* line of ours for the answer's head */
+	__u32 header_len;		/* 0: none, or it has been put there */
+	__u8 class;			/* enum proof_class */
+	bool traced;			/* its record has ended */
+	struct kv_trace_from from;	/* of its record */
+	__u64 answer_len;		/* bytes of the response that came to us */
 	struct upstream *up;
 	__u32 gen;
 	struct hasher_job *job; /* HASHING */

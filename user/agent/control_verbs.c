@@ -121,7 +121,7 @@ static int verb_serving(struct call *call)
 {
 	const char *service = call_text(call, "service");
 	const char *model = service ? call_text(call, "model") : NULL;
-	__u64 mask[KV_MAX_BACKENDS / 64] = {0};
+	struct model_set serving;
 	yyjson_mut_val *list;
 	__u32 id;
 
@@ -132,10 +132,10 @@ static int verb_serving(struct call *call)
 		snprintf(call->err, sizeof(call->err), "service \"%.80s\": there is none", service);
 		return -ENOENT;
 	}
-	following_serving(call->agent, id, model, strlen(model), mask);
+	following_serving(call->agent, id, model, strlen(model), &serving);
 	list = yyjson_mut_obj_add_arr(call->doc, call->out, "backends");
 	for (__u32 i = 0; i < KV_MAX_BACKENDS; i++)
-		if (mask[i / 64] >> (i & 63) & 1)
+		if (model_set_has(&serving, i))
 			yyjson_mut_arr_add_uint(call->doc, list, i);
 	return 0;
 }

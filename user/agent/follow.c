@@ -58,9 +58,9 @@ static void begin(struct following *f, __u32 id, struct kv_backend *backend)
 		     &(struct worth_sums){backend->worth_predicted, backend->worth_found});
 }
 
-/* What the kernel has passed on since the last look. */
-static void hand_on(struct following *f, __u32 id, const struct kv_backend *backend)
+void following_hand_on(struct following *f, __u32 id)
 {
+	const struct kv_backend *backend = following_backend(f, id);
 	struct followed *b = &f->backends[id];
 	__u64 errors = kv_read_once(backend->errors), busy = kv_read_once(backend->busy);
 	__u64 answers = kv_read_once(backend->answers);
@@ -95,7 +95,7 @@ static void look_at(struct following *f, __u32 id)
 	}
 	if (b->held && backend->state == KV_BACKEND_UP)
 		kv_write_once(backend->state, KV_BACKEND_DOWN);
-	hand_on(f, id, backend);
+	following_hand_on(f, id);
 }
 
 static void look(struct following *f)
@@ -258,7 +258,7 @@ void following_outcome(struct agent *agent, __u32 id, enum outcome outcome)
 	}
 	/* It is judged at once, so by all that is known of this second. */
 	if (f->backends[id].known)
-		hand_on(f, id, following_backend(f, id));
+		following_hand_on(f, id);
 	follow_outcome(f->follow, id, outcome);
 }
 
@@ -297,17 +297,9 @@ void following_busy(struct agent *agent, __u32 id, const char *retry_after, size
 		follow_busy(agent->following->follow, id, retry_after, len);
 }
 
-bool following_peer(const struct agent *agent, __u32 id, const __u64 *mask)
+bool following_is_busy(const struct agent *agent, __u32 id)
 {
-	const struct kv_backend *backends = agent->dp.backends;
-
-	for (__u32 i = 0; agent->following && i < agent->dp.max_backends; i++)
-		if (i != id && backends[i].state == KV_BACKEND_UP &&
-		    backends[i].service == backends[id].service &&
-		    (!mask || mask[i / 64] >> i % 64 & 1) &&
-		    !follow_is_busy(agent->following->follow, i))
-			return true;
-	return false;
+	return agent->following && follow_is_busy(agent->following->follow, id);
 }
 
 void following_lookup(struct agent *agent, __u32 id, enum proof_class class, __u64 matched)
@@ -323,16 +315,13 @@ void following_answered(struct agent *agent, __u32 id, const struct proof_reques
 }
 
 bool following_serving(struct agent *agent, __u32 service, const char *model, size_t len,
-		       __u64 mask[KV_MAX_BACKENDS / 64])
+		       struct model_set *ret)
 {
-	struct model_set set;
-
 	/* Without any backend it is no question of models. */
 	if (!agent->following || !agent->dp.services[service].n_backends) {
-		memset(mask, 0xff, sizeof(set.words));
+		memset(ret, 0xff, sizeof(*ret));
 		return true;
 	}
-	set = follow_serving(agent->following->follow, service, model, len);
-	memcpy(mask, set.words, sizeof(set.words));
-	return !model_set_empty(&set);
+	*ret = follow_serving(agent->following->follow, service, model, len);
+	return !model_set_empty(ret);
 }

@@ -43,13 +43,12 @@ void following_suspect(struct agent *agent, __u32 id);
 void following_sequence_back(struct agent *agent, __u32 id);
 /* retry_after: NULL: its answer has none */
 void following_busy(struct agent *agent, __u32 id, const char *retry_after, size_t len);
-/* Another backend of its service, and of the mask (NULL: of all), takes requests and is not busy.
- */
-bool following_peer(const struct agent *agent, __u32 id, const __u64 *mask);
+/* It has said so a moment ago. */
+bool following_is_busy(const struct agent *agent, __u32 id);
 
 /* Those of a service that serve a model. False: none does. */
 bool following_serving(struct agent *agent, __u32 service, const char *model, size_t len,
-		       __u64 mask[KV_MAX_BACKENDS / 64]);
+		       struct model_set *ret);
 /* A prompt of which so many tokens are believed cached at this backend. */
 void following_lookup(struct agent *agent, __u32 id, enum proof_class class, __u64 matched);
 /* What an answer's usage says. */

@@ -38,6 +38,9 @@ static inline struct kv_backend *following_backend(const struct following *f, __
 	return id < f->agent->dp.max_backends ? &f->agent->dp.backends[id] : NULL;
 }
 
+/* To the follower what the kernel has passed on, and we have, since the last time. */
+void following_hand_on(struct following *f, __u32 id);
+
 /* What the follower tells. */
 extern const struct follow_calls following_calls;
 

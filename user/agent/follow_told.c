@@ -64,6 +64,11 @@ static void on_cache_size(void *arg, uint32_t id, uint64_t capacity)
 	following_reckon(f->agent, id);
 }
 
+static void on_hand_on(void *arg, uint32_t id)
+{
+	following_hand_on(arg, id);
+}
+
 static const struct kv_backend *on_backend(void *arg, uint32_t id)
 {
 	return following_backend(arg, id);
@@ -111,6 +116,7 @@ const struct follow_calls following_calls = {
 	.state = on_state,
 	.new_cache = on_new_cache,
 	.cache_size = on_cache_size,
+	.hand_on = on_hand_on,
 	.backend = on_backend,
 	.foreign = on_foreign,
 	.worth = on_worth,

@@ -18,6 +18,7 @@ static void relay_pass_on(struct client *c)
 	__u32 backend = r->up->backend;
 
 	count(&c->agent->dp, agent_busy_passed_on);
+	request_avoid_busy(c);
 	r->attempts++;
 	relay_give_up(c, KV_CALL_SETTLE_FAILED, whole ? RELAY_REUSE : RELAY_ABORT);
 	client_set_phase(c, CLIENT_READING);
@@ -48,7 +49,8 @@ bool relay_answered(struct client *c, bool begun, const char *head, size_t len)
 		return false;
 	after = head_value(head, len, "Retry-After", &after_len);
 	following_busy(agent, backend, after, after_len);
-	busy.peer = following_peer(agent, backend, r->masked ? r->mask : NULL);
+	model_set_add(&r->avoid, backend);
+	busy.peer = request_peer(c);
 	if (!busy_pass_on(&busy) || !relay_is_mine(c))
 		return false;
 	relay_pass_on(c);

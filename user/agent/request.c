@@ -23,16 +23,60 @@ static bool request_express(const struct kv_request *head)
 	       (!head->completion || head->hint_state == KV_HINT_OK || head->session);
 }
 
+static bool request_may_go_to(const struct client *c, __u32 id)
+{
+	const struct kv_backend *backend = &c->agent->dp.backends[id];
+	const struct request *r = c->request;
+
+	return backend->state == KV_BACKEND_UP && backend->service == c->service &&
+	       (!r->masked || model_set_has(&r->serving, id)) && !model_set_has(&r->avoid, id);
+}
+
+bool request_peer(const struct client *c)
+{
+	for (__u32 id = 0; id < c->agent->dp.max_backends; id++)
+		if (request_may_go_to(c, id) && !following_is_busy(c->agent, id))
+			return true;
+	return false;
+}
+
+void request_avoid_busy(struct client *c)
+{
+	for (__u32 id = 0; id < c->agent->dp.max_backends; id++)
+		if (following_is_busy(c->agent, id))
+			model_set_add(&c->request->avoid, id);
+}
+
+/* Whom to ask. False: all. */
+static bool request_candidates(const struct client *c, struct model_set *ret)
+{
+	const struct request *r = c->request;
+
+	*ret = (struct model_set){};
+	if (r->attempts)
+		for (__u32 id = 0; id < c->agent->dp.max_backends; id++)
+			if (request_may_go_to(c, id))
+				model_set_add(ret, id);
+	if (!model_set_empty(ret))
+		return true;
+	*ret = r->serving;
+	return r->masked;
+}
+
 void request_decide(struct client *c, __u32 exclude)
 {
 	struct agent *agent = c->agent;
 	struct request *r = c->request;
 	struct kv_choice choice = {};
+	struct model_set candidates;
 	struct upstream *up;
 	__u32 backend;
 
 	r->dispatch.query.exclude = exclude;
-	backend = steer_decide(&agent->dp, &r->dispatch, r->masked ? r->mask : NULL, &r->from,
+	if (exclude != KV_NONE)
+		model_set_add(&r->avoid, exclude);
+	backend = steer_decide(&agent->dp, &r->dispatch,
+			       request_candidates(c, &candidates) ? &candidates : NULL, &r->from,
 			       &choice);
 	r->matched = choice.matched;
 	r->total = choice.total;
@@ -84,7 +128,7 @@ static bool request_model(struct client *c, const struct kv_facts *facts)
 	if (!facts->model_len)
 		return true;
 	r->masked = true;
-	if (following_serving(c->agent, c->service, facts->model, facts->model_len, r->mask))
+	if (following_serving(c->agent, c->service, facts->model, facts->model_len, &r->serving))
 		return true;
 	answer_no_model(c, facts->model, facts->model_len);
 	return false;

@@ -25,7 +25,12 @@ void request_hashed(struct client *c, int err, const struct kvsteer_prompt *prom
 __u64 request_trace_number(const struct request *r);
 /* Its record ends; unless the kernel has the pair. status: 0 as answered. */
 void request_trace_end(struct client *c, enum kv_trace_end end, __u32 status);
-/* Decides (again); exclude: backend that has just failed, or KV_NONE. */
+/* Decides (again); exclude: backend that has just failed, or KV_NONE. Those that have failed the
+ * request before are asked again only where nobody else is left. */
 void request_decide(struct client *c, __u32 exclude);
+/* A backend takes requests, serves its model, has neither failed it nor been busy. */
+bool request_peer(const struct client *c);
+/* Who is busy is asked again only where nobody else is left. */
+void request_avoid_busy(struct client *c);
 
 #endif

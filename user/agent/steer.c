@@ -6,6 +6,8 @@
 #include "agent/steer.h"
 #include "common/log.h"
 
+_Static_assert(sizeof(((struct kv_call *)0)->mask) == sizeof(struct model_set), "as it is");
+
 static int call_kernel(struct dataplane *dp)
 {
 	LIBBPF_OPTS(bpf_test_run_opts, opts);
@@ -18,19 +20,19 @@ static int call_kernel(struct dataplane *dp)
 	return err;
 }
 
-__u32 steer_decide(struct dataplane *dp, struct kv_dispatch *dispatch, const __u64 *mask,
+__u32 steer_decide(struct dataplane *dp, struct kv_dispatch *dispatch, const struct model_set *of,
 		   const struct kv_trace_from *from, struct kv_choice *ret)
 {
 	dp->call->op = KV_CALL_DECIDE;
 	dp->call->slot = KV_NONE;
 	dp->call->dispatch = *dispatch;
-	dp->call->masked = !!mask;
+	dp->call->masked = !!of;
 	dp->call->from = *from;
 	/* Decided again, or the kernel's own attempt came to nothing. */
 	if (dispatch->trace)
 		dp->call->from.again = dispatch->trace;
-	if (mask)
-		memcpy(dp->call->mask, mask, sizeof(dp->call->mask));
+	if (of)
+		memcpy(dp->call->mask, of->words, sizeof(dp->call->mask));
 	if (call_kernel(dp))
 		return KV_NONE;
 	*dispatch = dp->call->dispatch;

@@ -4,10 +4,11 @@
 #define AGENT_STEER_H
 
 #include "agent/dataplane.h"
+#include "engines/models.h"
 
-/* dispatch->query in, its charges out; mask: of those backends only, NULL: of all. Returns the
- * backend, KV_NONE: none takes requests, and ret is not written. */
-__u32 steer_decide(struct dataplane *dp, struct kv_dispatch *dispatch, const __u64 *mask,
+/* dispatch->query in, its charges out; of: those backends only, NULL: all. Returns the backend,
+ * KV_NONE: none takes requests, and ret is not written. */
+__u32 steer_decide(struct dataplane *dp, struct kv_dispatch *dispatch, const struct model_set *of,
 		   const struct kv_trace_from *from, struct kv_choice *ret);
 /* The decision never got a slot. */
 void steer_undo(struct dataplane *dp, const struct kv_dispatch *dispatch);

@@ -47,6 +47,7 @@ struct follow *follow_new(struct event_base *base, const struct follow_options *
 	}
 	if (kv_timer_open(&f->tick, base, on_tick, f)) {
 		models_free(f->models);
+		free(f->path);
 		free(f);
 		return NULL;
 	}

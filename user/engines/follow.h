@@ -47,6 +47,9 @@ struct follow_calls {
 	void (*new_cache)(void *arg, uint32_t id);
 	/* A size that it had not told before; tokens. */
 	void (*cache_size)(void *arg, uint32_t id, uint64_t capacity);
+	/* Outcomes that somebody counts for it: hand them on now, by follow_counted(). What came
+	 * before a probe is judged before it, and is no sign of health afterwards. */
+	void (*hand_on)(void *arg, uint32_t id);
 	/* The maps' sums of it, as they are now. */
 	const struct kv_backend *(*backend)(void *arg, uint32_t id);
 	/* Requests there that are not ours, about; waiting: of these, not begun. */

@@ -102,6 +102,8 @@ void engine_probed(void *arg, enum health_probe probe)
 		incarnation_refused(&e->incarnation);
 	else if (probe == PROBE_GOOD)
 		engine_renewed(e, incarnation_answered(&e->incarnation, now_ns), now_ns);
+	if (engine_of(f, id) == e)
+		f->calls.hand_on(f->calls.arg, id);
 	if (engine_of(f, id) != e)
 		return;
 	health_probed(health_of(e), id, probe, now_ns);
