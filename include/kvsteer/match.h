@@ -169,8 +169,7 @@ static long kv_match_holder_step(__u32 j, void *ctx)
 }
 
 /* All rungs' places, one soon after the other, so that they come from memory together: between two
- * look-ups there are more instructions than a CPU has in hand at a time. (Of the simulator, which
- * knows the next requests and asks for theirs, the compiler takes it out.) */
+ * look-ups there are more instructions than a CPU has in hand at a time. */
 static long kv_fetch_rung_step(__u32 i, void *ctx)
 {
 	const struct kv_steer *st = kv_steer_of(ctx);

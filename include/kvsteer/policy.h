@@ -295,7 +295,7 @@ KV_ENTRY int kv_steer_decide(struct kv_steer *st)
 	}
 	if (!st->n)
 		return -ENOENT;
-	if (st->query.n_rungs > 1)
+	if (KV_FETCHES && st->query.n_rungs > 1)
 		kv_loop(st->query.n_rungs, kv_fetch_rung_step, &st);
 	if (st->query.n_rungs)
 		kv_loop(st->query.n_rungs, kv_match_rung_step, &st);

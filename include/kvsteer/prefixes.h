@@ -98,9 +98,9 @@ KV_INLINE void kv_prefix_copy(__u64 *to, const struct kv_prefix *p, __u64 hash)
 /* Asks memory for what a look-up of this prefix will read, and what entering it will write. */
 KV_INLINE void kv_prefix_fetch(const struct kv_prefix_set *set, __u64 hash)
 {
-	(void)kv_read_once(set->hash[0]);
-	(void)kv_read_once(set->touched[0]);
-	(void)kv_read_once(set->entry[kv_index(kv_prefix_home(hash), KV_WAYS)].holder[0]);
+	kv_fetch(set->hash[0]);
+	kv_fetch(set->touched[0]);
+	kv_fetch(set->entry[kv_index(kv_prefix_home(hash), KV_WAYS)].holder[0]);
 }
 
 /* Its holders, 0: an empty place. False: the prefix is not known. */

@@ -112,6 +112,10 @@ static __always_inline long kv_loop(__u32 n, long (*step)(__u32 i, void *ctx), v
 #define kv_atomic_xchg(p, v) __sync_lock_test_and_set(p, v)
 #define kv_atomic_cas(p, old, new) __sync_val_compare_and_swap(p, old, new)
 
+/* Asks memory for what x lies in: BPF has no instruction for that but to read it. */
+#define kv_fetch(x) ((void)kv_read_once(x))
+#define KV_FETCHES 1 /* before it looks */
+
 #else
 
 /* The simulator's world is one thread's alone: locked instructions would be half of its time. */
@@ -130,6 +134,10 @@ static __always_inline long kv_loop(__u32 n, long (*step)(__u32 i, void *ctx), v
 #define kv_atomic_fetch_and(p, v) kv_atomic_fetch(p, kv_was &(v))
 #define kv_atomic_xchg(p, v) kv_atomic_fetch(p, v)
 #define kv_atomic_cas(p, old, new) kv_atomic_fetch(p, kv_was == (old) ? (new) : kv_was)
+
+/* It knows the next requests, and asks long before. */
+#define kv_fetch(x) __builtin_prefetch(&(x))
+#define KV_FETCHES 0
 
 #endif /* KV_ONE_THREAD */
 

@@ -277,13 +277,10 @@ static void prefetch(const struct steer_world *w, const struct kv_rung *rungs, _
 {
 	for (__u32 i = 0; i < n; i++) {
 		__u64 hash = rungs[i].hash;
-		const struct kv_prefix_set *set =
-			&w->prefixes[kv_prefix_set_of(hash, WORLD_KEY, w->prefix_sets)];
 
 		asm volatile(""); /* else gcc 12 takes it for a function that does nothing */
-		__builtin_prefetch(set);
-		__builtin_prefetch(&set->touched);
-		__builtin_prefetch(&set->entry[kv_prefix_home(hash)]);
+		kv_prefix_fetch(&w->prefixes[kv_prefix_set_of(hash, WORLD_KEY, w->prefix_sets)],
+				hash);
 	}
 }
 
