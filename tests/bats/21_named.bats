@@ -145,7 +145,8 @@ answers() {
 @test "switched off and on again while running" {
 	sed '/answer_header/d' "$KV_RUN/kvsteer.yaml" >"$BATS_TEST_TMPDIR/off.yaml"
 	run kvs apply "$BATS_TEST_TMPDIR/off.yaml"
-	[ "$status" = 0 ] && [ "$output" = "service v4: answer_header true -> false" ]
+	[ "$status" = 0 ]
+	[ "$output" = "service v4: answer_header true -> false" ]
 	ask "$KV_V4" -d "$BODY"
 	unnamed
 	run kvs apply "$KV_RUN/kvsteer.yaml"
@@ -154,7 +155,8 @@ answers() {
 	named
 	sed 's/answer_header: true/answer_header: yes/' "$KV_RUN/kvsteer.yaml" >"$BATS_TEST_TMPDIR/bad.yaml"
 	run kvs apply "$BATS_TEST_TMPDIR/bad.yaml"
-	[ "$status" != 0 ] && [[ "$output" == *'services[0].answer_header: found "yes": expected true or false'* ]]
+	[ "$status" != 0 ]
+	[[ "$output" == *'services[0].answer_header: found "yes": expected true or false'* ]]
 }
 
 # stream FILE: of the agent lane, for some seconds, in the background; its process in $streaming

@@ -120,7 +120,8 @@ post() {
 	until_true 5 is_up e3
 	for i in 1 2 3 4; do [ "$(post)" = 200 ]; done
 	[ "$(counter agent_busy_passed_on)" -gt "$passed" ]
-	is_up e1 && is_up e2
+	is_up e1
+	is_up e2
 	kv_fault 3 '{"status":503}'
 	[[ $(post) == 503 || $(post) == 429 ]]
 	for i in 1 2 3; do kv_fault $i '{}'; done
@@ -210,7 +211,10 @@ print(json.dumps({"model": "emulated", "max_tokens": 2, "prompt": " ".join("%s%d
 	until_true 5 differ 5
 	until_true 10 is_up e3
 	: >"$KV_LOG"
-	for i in 1 2 3 4; do [ "$(post other)" = 200 ] && [ "$(post adapter)" = 200 ]; done
+	for i in 1 2 3 4; do
+		[ "$(post other)" = 200 ]
+		[ "$(post adapter)" = 200 ]
+	done
 	[ "$(post nobodys)" = 404 ]
 	jq -e '.error.code == "model_not_found" and .error.param == "model" and .error.type == "invalid_request_error"' "$BATS_TEST_TMPDIR/answer"
 	# hinted ones too, and those whose prefix is held elsewhere
@@ -296,6 +300,37 @@ up_for() { kvs -j backend show "$1" | jq '.health.since_s * 1000 | floor'; }
 	# nor has anybody been followed anew
 	[ "$(up_for e2)" -ge "$since" ]
 	[ "$(kv_in "$KV_ID-gw" curl -sS -m 2 -o /dev/null -w '%{http_code}' http://10.71.1.1:9099/healthz || true)" = 000 ]
+}
+
+# long WORD: of a prompt that is worth going to its holder for
+long() {
+	from 1 curl -sS -m 5 -o /dev/null -w '%{http_code}' "http://$KV_V4/v1/completions" \
+		-d "{\"model\":\"emulated\",\"prompt\":\"$(printf "$1 %.0s" {1..2000})\",\"max_tokens\":4}"
+}
+has_room() { [ "$(long "$1")" = 200 ]; }
+
+@test "429 and 503: who holds the prompt, too, but is known to be busy is not asked next" {
+	local i passed
+	# two prompts that the first two hold, each learned from a request that the other one refused
+	kv_engine_dies 3
+	until_true 5 is_down e3
+	kv_fault 1 '{"status":503}'
+	[ "$(long one)" = 200 ]
+	[ "$(long two)" = 200 ]
+	kv_fault 1 '{}'
+	kv_fault 2 '{"status":429}'
+	until_true 5 has_room one # the first one is taken to be busy for a second
+	until_true 5 has_room two
+	kv_fault 1 '{"status":503}'
+	kv_engine 3
+	until_true 5 is_up e3
+	passed=$(counter agent_busy_passed_on)
+	[ "$(long one)" = 200 ]
+	[ "$(counter agent_busy_passed_on)" -gt "$passed" ]
+	passed=$(counter agent_busy_passed_on)
+	[ "$(long two)" = 200 ]
+	[ "$(counter agent_busy_passed_on)" = $((passed + 1)) ]
+	for i in 1 2; do kv_fault $i '{}'; done
 }
 
 @test "clean end" {
